@@ -213,7 +213,8 @@ type drain struct {
 
 // Drain flushes without linger, for shutdown. It returns when nothing is pending, when nothing more can
 // be done by ctx's deadline, or when ctx ends. If upstream is down, Drain tries it once more at once,
-// and then gives up. What is inside its late window is sent once more, and stays pending (contract 14). After the first call, no write lingers. Concurrent calls are not allowed.
+// and then gives up. It does not wait for late windows: it sends such writes once more, and leaves them pending for
+// the next start (contract 14). After the first call, no write lingers. Concurrent calls are not allowed.
 func (f *Flusher) Drain(ctx context.Context) Result {
 	if f.rebuilt(ctx) != nil {
 		return Result{Pending: f.pending()}

@@ -235,8 +235,8 @@ func TestKilledAmidRequests(t *testing.T) {
 	}
 }
 
-// contract 14: the end of a daemon waits for no window. What is inside it is sent once more and stays pending, and the
-// next start sends it when nothing can land over it any more.
+// contract 14: a daemon that ends does not wait for late windows. It sends such a write once more and leaves it pending,
+// and the next daemon sends it when nothing can land over it any more.
 func TestTheEndWithinAWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		booted := time.Now()

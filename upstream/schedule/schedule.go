@@ -18,7 +18,8 @@ const noPosition = math.MaxUint64
 type Options struct {
 	// Window is the number of requests that may be in flight at first.
 	Window int
-	// Terms says when a namespace's quota admits writes, of which so many are pending; nil: there are no quotas.
+	// Terms returns when the quota of a namespace admits its writes. pending is how many of these wait. Terms is nil if
+	// no namespace has a quota.
 	Terms func(namespace string, linger time.Duration, pending int) quota.Terms
 	// OnSooner is called when something becomes due before the time for which Next has said to wait.
 	OnSooner func()
