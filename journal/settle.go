@@ -169,8 +169,8 @@ func (c *copies) retire(r *retiring, what string, change func() error) (err erro
 }
 
 // retiring ends an attempt at a write whose outcome is known. Unless a newer write is pending, it removes the
-// pending record and adds a receipt. fill adds the other records of the outcome. fill gets no version if a newer write is pending, which has already added the
-// receipt.
+// pending record and adds a receipt. fill adds the other records of the outcome. It gets no version if a newer write
+// is pending, which has already added the receipt.
 //
 // retiring is applied under the readers' lock: a reader finds the entry pending before it and settled
 // after it.

@@ -32,9 +32,7 @@ func TestRestartAfterALoss(t *testing.T) {
 				r.settledPut(key("k"), "base")
 				time.Sleep(time.Second)
 				r.set(func(f *fake) {
-					f.answer = func(c call) reply {
-						return reply{hang: c.write(), late: map[bool]time.Duration{true: 29 * time.Second}[c.write()]}
-					}
+					f.answer = landsAtTheEnd
 				})
 				r.put(key("k"), "old")
 				time.Sleep(time.Second)

@@ -45,6 +45,14 @@ func once(first reply) func(call) reply {
 	}
 }
 
+// landsAtTheEnd leaves writes unanswered, and carries them out just before their windows end.
+func landsAtTheEnd(c call) reply {
+	if !c.write() {
+		return reply{}
+	}
+	return reply{hang: true, late: lateWindow - time.Second}
+}
+
 // contract 14: after a request that was not answered, nothing more of its entry is sent before the late window has
 // passed. Then the newest state goes, once, and upstream ends with it whenever the first request landed.
 func TestTheLateWindowIsWaitedOut(t *testing.T) {
@@ -479,9 +487,7 @@ func TestALateArrivalIsOursAfterAKill(t *testing.T) {
 				r.settledPut(key("k"), "base")
 				time.Sleep(time.Second)
 				r.set(func(f *fake) {
-					f.answer = func(c call) reply {
-						return reply{hang: c.write(), late: map[bool]time.Duration{true: 29 * time.Second}[c.write()]}
-					}
+					f.answer = landsAtTheEnd
 				})
 				r.put(key("k"), "old")
 				time.Sleep(time.Second)
