@@ -237,8 +237,8 @@ func (w *watch) compare(ctx context.Context, l look) {
 	}
 	odd := w.session != nil && w.miscounts(l)
 	if odd && w.odd > 1 {
+		w.progress.setOdd(true) // first: who sees that the view is not sound gets no list from it
 		w.becomes(false, otherEntries)
-		w.progress.setOdd(true)
 		if since := time.Since(w.reread); since >= w.pause {
 			w.log.Warn(otherEntries + ": the whole bucket is read again")
 			if w.pause = min(2*w.pause, rereadMost); since > rereadMost {
