@@ -72,7 +72,7 @@ UNRACED_TESTS := $(UNRACED_TESTS)|TestUpstreamHoldsTheNewestSoonAfterItsReturn|T
 UNRACED_TESTS := $(UNRACED_TESTS)|TestCallersHoldUpNoOtherEntry|TestThreeHostsOverABucket
 UNRACED_TESTS := $(UNRACED_TESTS)|TestTwoDaemonsOfOneQuotaWaitAfterARefusal|TestANamespaceThatWasAloneLeavesRoom
 UNRACED_TESTS := $(UNRACED_TESTS)|TestBusyNamespacesShareEqually|TestUpstreamsFailures
-UNRACED_TESTS := $(UNRACED_TESTS)|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed|TestDamagedTablesInUse
+UNRACED_TESTS := $(UNRACED_TESTS)|TestMergesForTombstonesAreFew|TestEveryDamageIsNoticed|TestDamagedTablesInUse|TestDamageTable
 UNRACED_TESTS := $(UNRACED_TESTS)|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed
 UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestReceiptsBesideDamagedOnes
 UNRACED_TESTS := $(UNRACED_TESTS)|TestCreationCutOff|TestStartCutOff|TestLogWithRoomLeft|TestIdleJournalWritesNothing
@@ -221,12 +221,16 @@ balance: ## Print how much there is of botwired beside its budget; ROOT=DIR for 
 sweep: ## Fail every file operation of a scenario in turn, and cut the power at each
 	$(GO) test -tags sweep -count=1 -run Sweep ./journal
 
+.PHONY: damages
+damages: ## Damage journals as kills leave them 10,000 times, and see what finds each
+	$(GO) test -count=1 -v -run '^TestDamageTable$$' ./journal -damages=10000 -damages.seed=$$$$
+
 .PHONY: benchcheck
 benchcheck: ## Try each measurement of make bench, for as short a time as possible
 	$(GO) test -count=1 -timeout $(TEST_WITHIN) -tags nightly -run '^TestQuickRuns$$' ./proof/bench
 
 # What is long, or asks much of the network. It goes on after a failure, and ends with a list of them.
-NIGHTLY := test benchcheck e2e adapters gateways openapi shells promtool manifests distcheck cluster soak sealed sim linear fuzz mutants
+NIGHTLY := test damages benchcheck e2e adapters gateways openapi shells promtool manifests distcheck cluster soak sealed sim linear fuzz mutants
 .PHONY: nightly
 nightly: export SOAK_FOR = 30m
 nightly: ## Run what is too long for each change: all clients, releases, the cluster, the soak, the mutants
