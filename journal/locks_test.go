@@ -114,6 +114,32 @@ func TestRefusedRetry(t *testing.T) {
 	})
 }
 
+// A write that a newer one has overtaken leaves no dead letter, and blocks nobody while that waits for the sync
+// of the newer one.
+func TestDeadLetterOfAnOvertakenWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		w := put(t, j, key("a"), "1")
+		goOn := disk.stall()
+		newer, _ := later(putting(j, key("a"), "2"))
+		newer()
+		ended, err := later(func() error { return j.DeadLetter(w, journal.Failure{Status: 400}) })
+		if newer() || ended() {
+			t.Error("they did not wait for the sync")
+		}
+		if j.CopiesLocked("ns") {
+			t.Error("and meanwhile nobody else can change a copy")
+		}
+		goOn()
+		if !newer() || !ended() || *err != nil {
+			t.Errorf("they did not end: %v", *err)
+		}
+		expect(t, j, key("a"), journal.Value, "2")
+		check(t, j)
+	})
+}
+
 // Entries can be written during a walk of their namespace: a walk holds the lock for some hundreds of
 // entries at a time.
 func TestWalkLetsWritersIn(t *testing.T) {

@@ -133,7 +133,8 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 			}
 		}
 		r.fill = func(tx *store.Tx, last *record.Pending) {
-			if last == nil {
+			if last == nil { // nothing changes, and nobody waits for the sync with the lock
+				r.unlock()
 				return
 			}
 			if forget(tx); len(left) > 0 {
