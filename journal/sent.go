@@ -16,6 +16,7 @@ const sendingFor = time.Second
 // sendings keeps the time until which something may be sent upstream. It may be used concurrently.
 type sendings struct {
 	clock func() (boot string, since time.Duration) // Options.BootClock
+	found bool                                      // writes of an earlier process were pending when the journal was opened
 
 	turn  chan struct{} // holds a token while somebody uses the fields below, perhaps over a sync
 	kept  bool          // the disk has the time
@@ -83,7 +84,8 @@ func (j *Journal) EndSending() error {
 }
 
 // Sending returns how long ago an earlier process may last have sent something that upstream has not answered: at
-// least so long, and 0 if nobody knows. ok is false if there is no such thing.
+// least so long, and 0 if nobody knows. ok is false if there is no such thing: a request that is not answered leaves its
+// entry pending, or, if the write was dropped, what upstream may hold of it.
 func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 	err = j.use(func() error {
 		s := j.sendings
@@ -97,15 +99,20 @@ func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 		switch {
 		case err == nil && !found: // a directory of an older botwired says only what was sent
 			ok, err = store.HoldsAny(j.store.DB(), []byte(record.LeftPrefix))
-		case store.IsDamage(err):
-			ok, err = true, nil
+			s.kept = ok
+		// guard 14.29
+		case store.IsDamage(err), err == nil && last == record.Sending{}: // a recovery may have lost what was pending
+			s.kept, ok, err = true, true, nil
 		case err == nil && last.At != allAnswered:
-			ok = true
+			s.kept = true // guard 14.26
 			if boot, now := s.clock(); last.Boot != "" && last.Boot == boot {
 				ago = max(0, now-time.Duration(last.At)) // guard 14.17
 			}
+			if ok = s.found; !ok { // guard 14.28
+				ok, err = store.HoldsAny(j.store.DB(), []byte(record.LeftPrefix)) // guard 14.30
+			}
 		}
-		s.kept, s.boot = ok, unknownBoot // guard 14.26
+		s.boot = unknownBoot
 		return err
 	})
 	return ago, ok, err

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -179,5 +180,81 @@ func TestSendingOfAnOlderDirectory(t *testing.T) {
 	put(t, j, key("a"), "2")
 	if ago, ok, err := open(t, crash(fs)).Sending(); ago != 0 || !ok || err != nil {
 		t.Errorf("%s ago: %v, %v", ago, ok, err)
+	}
+}
+
+// contract 14: what certainly was answered lets a start send at once. A request that was not answered leaves its entry
+// pending, or, if its write was dropped, what upstream may hold of it; a recovery may have lost that.
+func TestSendingOfWhatWasAnswered(t *testing.T) {
+	a := key("a")
+	for name, row := range map[string]struct {
+		use  func(*testing.T, *journal.Journal)
+		want bool
+	}{
+		"settled": {func(t *testing.T, j *journal.Journal) { settle(t, j, a) }, false},
+		"refused": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.NotSent(newestOf(t, j, a)))
+			no(t, j.DeadLetter(newestOf(t, j, a), journal.Failure{Status: 422}))
+		}, false},
+		"beaten": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.Fence.Lose(newestOf(t, j, a), foreign("theirs", 20), "later"))
+		}, false},
+		"pending":    {func(*testing.T, *journal.Journal) {}, true},
+		"another is": {func(t *testing.T, j *journal.Journal) { settle(t, j, a); put(t, j, key("b"), "1") }, true},
+		"dropped": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.DeadLetter(newestOf(t, j, a), journal.Failure{Kind: journal.Dropped}))
+		}, true},
+		"dropped, purged": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.DeadLetter(newestOf(t, j, a), journal.Failure{Kind: journal.Dropped}))
+			_, err := j.Purge(t.Context(), "ns", "a", 1<<40)
+			no(t, err)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			j := open(t, fs)
+			no(t, j.Run(t.Context()))
+			no(t, j.BeginSending())
+			sent(t, j, put(t, j, a, "1"))
+			row.use(t, j)
+			killed := crash(fs)
+			next := open(t, killed)
+			put(t, next, key("new"), "v") // a caller is faster than the flusher
+			if _, ok, err := next.Sending(); ok != row.want || err != nil {
+				t.Errorf("something may have been left: %v, %v", ok, err)
+			}
+			no(t, next.EndSending())
+			if _, ok, err := open(t, crash(killed)).Sending(); ok || err != nil {
+				t.Errorf("after an end in good order: %v, %v", ok, err)
+			}
+		})
+	}
+}
+
+func newestOf(t *testing.T, j *journal.Journal, id journal.ID) journal.Write {
+	t.Helper()
+	w, _, err := j.Newest(id)
+	no(t, err)
+	return w
+}
+
+// contract 14: a recovery may have lost what was pending, so a start waits though nothing is.
+func TestSendingOfWhatARecoveryHasLost(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	no(t, j.BeginSending())
+	sent(t, j, put(t, j, key("a"), "it is lost"))
+	put(t, j, key("b"), "1")
+	settle(t, j, key("b"))
+	files := readAll(t, crash(fs))
+	for name, text := range files {
+		files[name] = strings.ReplaceAll(text, "it is lost", "it is gone")
+	}
+	killed := diskWith(t, files)
+	r, err := recoverAll(killed)
+	no(t, err)
+	next := open(t, killed)
+	if ago, ok, err := next.Sending(); r.Healthy || next.Stats().Pending != 0 || ago != 0 || !ok || err != nil {
+		t.Errorf("%+v: %d pending, sent %s ago: %v, %v", r, next.Stats().Pending, ago, ok, err)
 	}
 }

@@ -243,6 +243,42 @@ func TestKilledAmidRequests(t *testing.T) {
 	}
 }
 
+// contract 14: after a kill, a start waits for nothing if every request before it was answered; but it does if the write
+// of one that was not has been dropped.
+func TestKilledWithEverythingAnswered(t *testing.T) {
+	for name, drops := range map[string]bool{"settled": false, "one was dropped": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := func() (string, time.Duration) { return "1", time.Since(time.Unix(0, 0)) }
+				fs := vfs.NewCrashableMem()
+				r := clocked(t, newFake(t), fs, clock)
+				r.putMany("ns", 3)
+				r.settleWithin(time.Second)
+				if drops {
+					r.set(func(f *fake) { f.answer = landsAtTheEnd })
+					w := r.put(key("dropped"), "late")
+					time.Sleep(linger + timeout + time.Second)
+					if _, err := r.flusher.Drop(t.Context(), w.ID, w.Seq); err != nil {
+						t.Fatal(err)
+					}
+				}
+				fs = crashed(fs)
+				r.stop()
+				r.set(func(f *fake) { f.answer = nil })
+				r = clocked(t, r.fake, fs, clock)
+				synctest.Wait() // it knows whether it waits
+				w := r.put(key("dropped"), "next")
+				settled, err := r.flusher.Confirm(t.Context(), w.ID, w.Seq, false)
+				if unconfirmed := new(flush.Unconfirmed); settled == drops || errors.As(err, &unconfirmed) != drops {
+					t.Errorf("settled %v, %v", settled, err)
+				}
+				time.Sleep(timeout + lateWindow)
+				r.wantHeld(key("dropped"), "next")
+			})
+		})
+	}
+}
+
 // contract 14: a daemon that ends does not wait for late windows. It sends such a write once more and leaves it pending,
 // and the next daemon sends it when nothing can land over it any more.
 func TestTheEndWithinAWindow(t *testing.T) {
