@@ -129,8 +129,7 @@ func TestAnswersOpenNoWindow(t *testing.T) {
 // A service that dies, and comes back after a while, holds the newest state of all entries within five seconds but of
 // those whose requests it did not answer; of these within five seconds of their windows' ends.
 func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
-	const entries = 500
-	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 10 * time.Minute} {
+	for outage, entries := range map[time.Duration]int{time.Second: 500, 12 * time.Second: 500, 10 * time.Minute: 5000} {
 		for name, gone := range map[string]func(*fake){
 			"refusing": func(f *fake) { f.down = true },
 			"failing":  func(f *fake) { f.answer = func(call) reply { return reply{status: 500, body: "<html>"} } },
@@ -139,11 +138,19 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(name, outage), func(t *testing.T) {
 				bubble(t, func(t *testing.T, r *rig) {
+					r.set(func(f *fake) { f.latency = 5 * time.Millisecond }) // its requests, 14 at a time, take 2 s
 					r.set(gone)
 					for i := range entries {
 						r.put(key(fmt.Sprint(i)), "old")
 					}
-					time.Sleep(outage)
+					time.Sleep(outage / 2)
+					r.set(func(f *fake) { f.peak = 0 })
+					time.Sleep(outage - outage/2)
+					r.set(func(f *fake) {
+						if outage > time.Minute && f.peak > 1 {
+							t.Errorf("%d requests at a time, long after upstream was known to be down", f.peak)
+						}
+					})
 					for i := range entries {
 						r.put(key(fmt.Sprint(i)), "new")
 					}
