@@ -119,11 +119,17 @@ func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 }
 
 // Sent records that a write is being sent: if a newer one takes its place, the journal keeps what upstream may hold
-// (see [Journal.Left]). It returns whether the write may have been sent before; a write of an earlier process may.
+// (see [Journal.Left]). It returns whether this content of the entry may have been sent before; a write of an earlier
+// process may.
 func (j *Journal) Sent(w Write) (before bool, err error) {
 	err = j.use(func() error {
+		left, _, err := readLeft(j.store.DB(), w.ID)
+		if err != nil {
+			return err
+		}
 		newest := false
 		j.store.InOrder(func(record.Totals) { before, newest = j.pending.sent(w.ID, w.Seq, true) })
+		before = before || len(left) > 0 && slices.Contains(left, ContentOf(w.Op, w.Value)) // guard 17.70
 		if newest {
 			return nil
 		}
@@ -139,11 +145,35 @@ func (j *Journal) Sent(w Write) (before bool, err error) {
 	return before, err
 }
 
-// NotSent takes back that a write was sent: upstream has not carried it out, and will not.
+// NotSent takes back that a write was sent: upstream has not carried it out, and will not. The write's content must not
+// have been sent before.
 func (j *Journal) NotSent(w Write) error {
 	return j.use(func() error {
-		j.store.InOrder(func(record.Totals) { j.pending.sent(w.ID, w.Seq, false) })
-		return nil
+		newest := false
+		j.store.InOrder(func(record.Totals) { _, newest = j.pending.sent(w.ID, w.Seq, false) })
+		if newest {
+			return nil
+		}
+		// The newer write has been journaled with a word of this one.
+		return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			r, err := tx.Reader()
+			if err != nil {
+				return err
+			}
+			left, known, err := readLeft(r, w.ID)
+			if err != nil || !known {
+				return err
+			}
+			// guard 17.71
+			without := slices.DeleteFunc(left, func(c Content) bool { return c == ContentOf(w.Op, w.Value) })
+			// guard 17.72
+			if len(without) == 0 { // an empty record would say that nobody knows
+				tx.Delete(record.EntryKey(record.LeftPrefix, w.ID))
+				return nil
+			}
+			setLeft(tx, w.ID, without)
+			return nil
+		}))
 	})
 }
 

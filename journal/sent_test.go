@@ -50,6 +50,33 @@ func TestLeft(t *testing.T) {
 			no(t, j.NotSent(sent(t, j, put(t, j, a, "1"))))
 			put(t, j, a, "2")
 		}, nil, []journal.Content{content("2")}},
+		"taken back as a newer one waits": {func(t *testing.T, j *journal.Journal) {
+			w := sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
+			no(t, j.NotSent(w))
+		}, nil, []journal.Content{content("2")}},
+		"taken back, beside an older one": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			w := sent(t, j, put(t, j, a, "2"))
+			put(t, j, a, "3")
+			no(t, j.NotSent(w))
+		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("3")}},
+		"like one before": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
+			w := put(t, j, a, "1")
+			if before, err := j.Sent(w); !before || err != nil { // so nobody takes that back
+				t.Errorf("%v, %v", before, err)
+			}
+		}, []journal.Content{content("1")}, []journal.Content{content("1")}},
+		"like one before, as it was replaced": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			w := put(t, j, a, "1")
+			put(t, j, a, "2")
+			if before, err := j.Sent(w); !before || err != nil {
+				t.Errorf("%v, %v", before, err)
+			}
+		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("2")}},
 		"settled": {func(t *testing.T, j *journal.Journal) {
 			sent(t, j, put(t, j, a, "1"))
 			put(t, j, a, "2")
