@@ -83,10 +83,10 @@ func (j *Journal) EndSending() error {
 	})
 }
 
-// Sending returns how long ago an earlier process may last have sent something that upstream has not answered: at
+// LastSending returns how long ago an earlier process may last have sent something that upstream has not answered: at
 // least so long, and 0 if nobody knows. ok is false if there is no such thing: a request that is not answered leaves its
 // entry pending, or, if the write was dropped, what upstream may hold of it.
-func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
+func (j *Journal) LastSending() (ago time.Duration, ok bool, err error) {
 	err = j.use(func() error {
 		s := j.sendings
 		s.turn <- struct{}{}
@@ -118,10 +118,10 @@ func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 	return ago, ok, err
 }
 
-// Sent records that a write is being sent: if a newer one takes its place, the journal keeps what upstream may hold
+// MarkSent records that a write is being sent: if a newer one takes its place, the journal keeps what upstream may hold
 // (see [Journal.Left]). It returns whether this content of the entry may have been sent before; a write of an earlier
 // process may.
-func (j *Journal) Sent(w Write) (before bool, err error) {
+func (j *Journal) MarkSent(w Write) (before bool, err error) {
 	err = j.use(func() error {
 		left, _, err := readLeft(j.store.DB(), w.ID)
 		if err != nil {
@@ -145,9 +145,9 @@ func (j *Journal) Sent(w Write) (before bool, err error) {
 	return before, err
 }
 
-// NotSent takes back that a write was sent: upstream has not carried it out, and will not. The write's content must not
+// UnmarkSent takes back that a write was sent: upstream has not carried it out, and will not. The write's content must not
 // have been sent before.
-func (j *Journal) NotSent(w Write) error {
+func (j *Journal) UnmarkSent(w Write) error {
 	return j.use(func() error {
 		newest := false
 		j.store.InOrder(func(record.Totals) { _, newest = j.pending.sent(w.ID, w.Seq, false) })
