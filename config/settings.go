@@ -34,7 +34,7 @@ func Settings() []Setting {
 			Doc:   "the longest that one attempt takes",
 			codec: duration(positive, func(c *Config) *time.Duration { return &c.Upstream.Timeout })},
 		{Name: "upstream.late_window", Default: "30s",
-			Doc:   "how long upstream may still carry out a request that it has not answered; nothing more of that entry is sent before, and after a kill nothing at all",
+			Doc:   "how long upstream may still carry out a request that it has not answered; nothing more of that entry is sent before, and after a kill with writes pending nothing at all",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Upstream.LateWindow })},
 		{Name: "upstream.concurrency", Default: "16",
 			Doc:   "the most requests in flight upstream, reads and writes together; fewer while upstream takes no more",

@@ -132,7 +132,7 @@ func (g *generations) add(tx *store.Tx, r *record.Receipt) {
 	tx.Set(key, record.EncodeReceipt(key, r))
 }
 
-// name adds a request that has made the write with a number, or was refused after it.
+// name adds a request that has made the write with a number; 0 if it was refused and has made none.
 func (g *generations) name(tx *store.Tx, r *record.Request, seq uint64) {
 	key := record.RequestKey(g.place(tx), r.Name)
 	tx.Set(key, record.EncodeRequest(key, r, seq))

@@ -128,7 +128,7 @@ func tryDump(j *journal.Journal) (string, error) {
 		}
 		fmt.Fprintf(&b, "left of %s %v %x\n", name, known, left)
 	}
-	ago, ok, err := j.Sending()
+	ago, ok, err := j.LastSending()
 	if err != nil {
 		return "", err
 	}

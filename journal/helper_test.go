@@ -137,7 +137,7 @@ func no(t testing.TB, err error) {
 // sent records that a write was sent.
 func sent(t testing.TB, j *journal.Journal, w journal.Write) journal.Write {
 	t.Helper()
-	_, err := j.Sent(w)
+	_, err := j.MarkSent(w)
 	no(t, err)
 	return w
 }

@@ -53,7 +53,7 @@ func Open(opts Options) (*Journal, error) {
 		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
 		history:  &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
 		full:     full,
-		sendings: &sendings{clock: opts.BootClock, turn: make(chan struct{}, 1)},
+		sendings: &sendings{clock: opts.BootClock, turn: make(chan struct{}, 1), found: s.Totals().Pending > 0},
 		rebuilt:  rebuilt,
 		purges:   make(chan struct{}, 1),
 	}

@@ -142,7 +142,7 @@ func carry(t *testing.T, j *journal.Journal, id journal.ID, stop chan struct{}) 
 				}
 			}
 		default:
-			err = errors.Join(second(j.Sent(w)), j.Settle(w))
+			err = errors.Join(second(j.MarkSent(w)), j.Settle(w))
 		}
 		if err != nil {
 			t.Error(err)

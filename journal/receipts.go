@@ -100,8 +100,8 @@ func (r *Receipts) Newest(most int) ([]Receipt, error) {
 	return newest, r.store.AwaitDurable()
 }
 
-// Request returns the request with this name, and the number of the write that it has made. The number means
-// nothing if the request was refused, and without such a request, Op is 0. What it returns is durable.
+// Request returns the request with this name, and the number of the write that it has made; 0 if it was refused and has
+// made none. Without such a request, Op is 0. What it returns is durable.
 func (r *Receipts) Request(name [16]byte) (made Request, seq uint64, err error) {
 	if err := r.store.Acquire(); err != nil {
 		return made, 0, err
@@ -114,11 +114,11 @@ func (r *Receipts) Request(name [16]byte) (made Request, seq uint64, err error) 
 	return made, seq, r.store.AwaitDurable()
 }
 
-// Refuse keeps a request that was refused, and has made no write, for as long as the receipt of a write that ends
-// now. On a nearly full disk it keeps nothing: receipts give way there.
+// Refuse keeps a request that was refused for as long as the receipt of a write that ends now. seq is the number of the
+// write that it has made; 0 if none. On a nearly full disk it keeps nothing: receipts give way there.
 //
 // Errors: [ErrFailed], [ErrClosed].
-func (r *Receipts) Refuse(refused *Request) error {
+func (r *Receipts) Refuse(refused *Request, seq uint64) error {
 	if err := r.store.Acquire(); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *Receipts) Refuse(refused *Request) error {
 		return nil
 	}
 	return r.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		r.pending.receipts.name(tx, refused, tx.Totals().Seq)
+		r.pending.receipts.name(tx, refused, seq)
 		return nil
 	}))
 }

@@ -277,7 +277,7 @@ func TestARefusedRequestIsKeptForADay(t *testing.T) {
 		want := journal.Request{ID: key("a"), Op: journal.Delete, Content: [8]byte{2}, Refused: 404, Answer: "absent"}
 		named := want
 		named.Name = [16]byte{1}
-		no(t, j.Receipts.Refuse(&named))
+		no(t, j.Receipts.Refuse(&named, 0))
 		expect := func(want journal.Request, kept int) {
 			t.Helper()
 			if r, _, err := j.Receipts.Request([16]byte{1}); err != nil || r != want || j.Stats().Receipts != kept {
@@ -375,7 +375,7 @@ func TestFullDiskKeepsNoRefusedRequests(t *testing.T) {
 	d.free.Store(int64(reserve + written))
 	j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
 	for i := range 10 {
-		no(t, j.Receipts.Refuse(&journal.Request{ID: key("a"), Op: journal.Delete, Name: [16]byte{byte(i)}, Refused: 404}))
+		no(t, j.Receipts.Refuse(&journal.Request{ID: key("a"), Op: journal.Delete, Name: [16]byte{byte(i)}, Refused: 404}, 0))
 	}
 	if kept := j.Stats().Receipts; kept == 0 || kept > 2 {
 		t.Errorf("%d are kept, and the disk has room for one or two", kept)

@@ -121,7 +121,7 @@ func (v *victim) examineRecovered(t *testing.T, name string, mem vfs.FS, r *jour
 			t.Errorf("%s: what was sent of %s is known, %v", name, p.ID, err)
 		}
 	}
-	if ago, ok, err := j.Sending(); err != nil || !ok || ago != 0 {
+	if ago, ok, err := j.LastSending(); err != nil || !ok || ago != 0 {
 		t.Errorf("%s: something was sent %s ago: %v, %v", name, ago, ok, err)
 	}
 	if st := j.Stats(); st.LastSeq+1 != r.NextSeq || st.LastSeq < 22 {

@@ -16,6 +16,7 @@ const sendingFor = time.Second
 // sendings keeps the time until which something may be sent upstream. It may be used concurrently.
 type sendings struct {
 	clock func() (boot string, since time.Duration) // Options.BootClock
+	found bool                                      // writes of an earlier process were pending when the journal was opened
 
 	turn  chan struct{} // holds a token while somebody uses the fields below, perhaps over a sync
 	kept  bool          // the disk has the time
@@ -82,9 +83,10 @@ func (j *Journal) EndSending() error {
 	})
 }
 
-// Sending returns how long ago an earlier process may last have sent something that upstream has not answered: at
-// least so long, and 0 if nobody knows. ok is false if there is no such thing.
-func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
+// LastSending returns how long ago an earlier process may last have sent something that upstream has not answered: at
+// least so long, and 0 if nobody knows. ok is false if there is no such thing: a request that is not answered leaves its
+// entry pending, or, if the write was dropped, what upstream may hold of it.
+func (j *Journal) LastSending() (ago time.Duration, ok bool, err error) {
 	err = j.use(func() error {
 		s := j.sendings
 		s.turn <- struct{}{}
@@ -97,26 +99,37 @@ func (j *Journal) Sending() (ago time.Duration, ok bool, err error) {
 		switch {
 		case err == nil && !found: // a directory of an older botwired says only what was sent
 			ok, err = store.HoldsAny(j.store.DB(), []byte(record.LeftPrefix))
-		case store.IsDamage(err):
-			ok, err = true, nil
+			s.kept = ok
+		// guard 14.29
+		case store.IsDamage(err), err == nil && last == record.Sending{}: // a recovery may have lost what was pending
+			s.kept, ok, err = true, true, nil
 		case err == nil && last.At != allAnswered:
-			ok = true
+			s.kept = true // guard 14.26
 			if boot, now := s.clock(); last.Boot != "" && last.Boot == boot {
 				ago = max(0, now-time.Duration(last.At)) // guard 14.17
 			}
+			if ok = s.found; !ok { // guard 14.28
+				ok, err = store.HoldsAny(j.store.DB(), []byte(record.LeftPrefix)) // guard 14.30
+			}
 		}
-		s.kept, s.boot = ok, unknownBoot // guard 14.26
+		s.boot = unknownBoot
 		return err
 	})
 	return ago, ok, err
 }
 
-// Sent records that a write is being sent: if a newer one takes its place, the journal keeps what upstream may hold
-// (see [Journal.Left]). It returns whether the write may have been sent before; a write of an earlier process may.
-func (j *Journal) Sent(w Write) (before bool, err error) {
+// MarkSent records that a write is being sent: if a newer one takes its place, the journal keeps what upstream may hold
+// (see [Journal.Left]). It returns whether this content of the entry may have been sent before; a write of an earlier
+// process may.
+func (j *Journal) MarkSent(w Write) (before bool, err error) {
 	err = j.use(func() error {
+		left, _, err := readLeft(j.store.DB(), w.ID)
+		if err != nil {
+			return err
+		}
 		newest := false
 		j.store.InOrder(func(record.Totals) { before, newest = j.pending.sent(w.ID, w.Seq, true) })
+		before = before || len(left) > 0 && slices.Contains(left, ContentOf(w.Op, w.Value)) // guard 17.70
 		if newest {
 			return nil
 		}
@@ -132,11 +145,35 @@ func (j *Journal) Sent(w Write) (before bool, err error) {
 	return before, err
 }
 
-// NotSent takes back that a write was sent: upstream has not carried it out, and will not.
-func (j *Journal) NotSent(w Write) error {
+// UnmarkSent takes back that a write was sent: upstream has not carried it out, and will not. The write's content must not
+// have been sent before.
+func (j *Journal) UnmarkSent(w Write) error {
 	return j.use(func() error {
-		j.store.InOrder(func(record.Totals) { j.pending.sent(w.ID, w.Seq, false) })
-		return nil
+		newest := false
+		j.store.InOrder(func(record.Totals) { _, newest = j.pending.sent(w.ID, w.Seq, false) })
+		if newest {
+			return nil
+		}
+		// The newer write has been journaled with a word of this one.
+		return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			r, err := tx.Reader()
+			if err != nil {
+				return err
+			}
+			left, known, err := readLeft(r, w.ID)
+			if err != nil || !known {
+				return err
+			}
+			// guard 17.71
+			without := slices.DeleteFunc(left, func(c Content) bool { return c == ContentOf(w.Op, w.Value) })
+			// guard 17.72
+			if len(without) == 0 { // an empty record would say that nobody knows
+				tx.Delete(record.EntryKey(record.LeftPrefix, w.ID))
+				return nil
+			}
+			setLeft(tx, w.ID, without)
+			return nil
+		}))
 	})
 }
 

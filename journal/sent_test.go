@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestLeft(t *testing.T) {
 		"sent as it was replaced": {func(t *testing.T, j *journal.Journal) {
 			w := put(t, j, a, "1")
 			put(t, j, a, "2")
-			if before, err := j.Sent(w); before || err != nil {
+			if before, err := j.MarkSent(w); before || err != nil {
 				t.Errorf("%v, %v", before, err)
 			}
 		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("2")}},
@@ -46,9 +47,36 @@ func TestLeft(t *testing.T) {
 			put(t, j, a, "3")
 		}, []journal.Content{content("2"), content("1"), gone}, []journal.Content{content("2"), content("1"), gone, content("3")}},
 		"taken back": {func(t *testing.T, j *journal.Journal) {
-			no(t, j.NotSent(sent(t, j, put(t, j, a, "1"))))
+			no(t, j.UnmarkSent(sent(t, j, put(t, j, a, "1"))))
 			put(t, j, a, "2")
 		}, nil, []journal.Content{content("2")}},
+		"taken back as a newer one waits": {func(t *testing.T, j *journal.Journal) {
+			w := sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
+			no(t, j.UnmarkSent(w))
+		}, nil, []journal.Content{content("2")}},
+		"taken back, beside an older one": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			w := sent(t, j, put(t, j, a, "2"))
+			put(t, j, a, "3")
+			no(t, j.UnmarkSent(w))
+		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("3")}},
+		"like one before": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			put(t, j, a, "2")
+			w := put(t, j, a, "1")
+			if before, err := j.MarkSent(w); !before || err != nil { // so nobody takes that back
+				t.Errorf("%v, %v", before, err)
+			}
+		}, []journal.Content{content("1")}, []journal.Content{content("1")}},
+		"like one before, as it was replaced": {func(t *testing.T, j *journal.Journal) {
+			sent(t, j, put(t, j, a, "1"))
+			w := put(t, j, a, "1")
+			put(t, j, a, "2")
+			if before, err := j.MarkSent(w); !before || err != nil {
+				t.Errorf("%v, %v", before, err)
+			}
+		}, []journal.Content{content("1")}, []journal.Content{content("1"), content("2")}},
 		"settled": {func(t *testing.T, j *journal.Journal) {
 			sent(t, j, put(t, j, a, "1"))
 			put(t, j, a, "2")
@@ -130,7 +158,7 @@ func TestSending(t *testing.T) {
 	j := open(t, fs, clocked)
 	expectAgo := func(j *journal.Journal, want time.Duration, wantOK bool) {
 		t.Helper()
-		if ago, ok, err := j.Sending(); ago != want || ok != wantOK || err != nil {
+		if ago, ok, err := j.LastSending(); ago != want || ok != wantOK || err != nil {
 			t.Errorf("%s ago: %v, %v; want %s: %v", ago, ok, err, want, wantOK)
 		}
 	}
@@ -177,7 +205,83 @@ func TestSendingOfAnOlderDirectory(t *testing.T) {
 	j := open(t, fs)
 	sent(t, j, put(t, j, key("a"), "1"))
 	put(t, j, key("a"), "2")
-	if ago, ok, err := open(t, crash(fs)).Sending(); ago != 0 || !ok || err != nil {
+	if ago, ok, err := open(t, crash(fs)).LastSending(); ago != 0 || !ok || err != nil {
 		t.Errorf("%s ago: %v, %v", ago, ok, err)
+	}
+}
+
+// contract 14: what certainly was answered lets a start send at once. A request that was not answered leaves its entry
+// pending, or, if its write was dropped, what upstream may hold of it; a recovery may have lost that.
+func TestSendingOfWhatWasAnswered(t *testing.T) {
+	a := key("a")
+	for name, row := range map[string]struct {
+		use  func(*testing.T, *journal.Journal)
+		want bool
+	}{
+		"settled": {func(t *testing.T, j *journal.Journal) { settle(t, j, a) }, false},
+		"refused": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.UnmarkSent(newestOf(t, j, a)))
+			no(t, j.DeadLetter(newestOf(t, j, a), journal.Failure{Status: 422}))
+		}, false},
+		"beaten": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.Fence.Lose(newestOf(t, j, a), foreign("theirs", 20), "later"))
+		}, false},
+		"pending":    {func(*testing.T, *journal.Journal) {}, true},
+		"another is": {func(t *testing.T, j *journal.Journal) { settle(t, j, a); put(t, j, key("b"), "1") }, true},
+		"dropped": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.DeadLetter(newestOf(t, j, a), journal.Failure{Kind: journal.Dropped}))
+		}, true},
+		"dropped, purged": {func(t *testing.T, j *journal.Journal) {
+			no(t, j.DeadLetter(newestOf(t, j, a), journal.Failure{Kind: journal.Dropped}))
+			_, err := j.Purge(t.Context(), "ns", "a", 1<<40)
+			no(t, err)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			j := open(t, fs)
+			no(t, j.Run(t.Context()))
+			no(t, j.BeginSending())
+			sent(t, j, put(t, j, a, "1"))
+			row.use(t, j)
+			killed := crash(fs)
+			next := open(t, killed)
+			put(t, next, key("new"), "v") // a caller is faster than the flusher
+			if _, ok, err := next.LastSending(); ok != row.want || err != nil {
+				t.Errorf("something may have been left: %v, %v", ok, err)
+			}
+			no(t, next.EndSending())
+			if _, ok, err := open(t, crash(killed)).LastSending(); ok || err != nil {
+				t.Errorf("after an end in good order: %v, %v", ok, err)
+			}
+		})
+	}
+}
+
+func newestOf(t *testing.T, j *journal.Journal, id journal.ID) journal.Write {
+	t.Helper()
+	w, _, err := j.Newest(id)
+	no(t, err)
+	return w
+}
+
+// contract 14: a recovery may have lost what was pending, so a start waits though nothing is.
+func TestSendingOfWhatARecoveryHasLost(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	j := open(t, fs)
+	no(t, j.BeginSending())
+	sent(t, j, put(t, j, key("a"), "it is lost"))
+	put(t, j, key("b"), "1")
+	settle(t, j, key("b"))
+	files := readAll(t, crash(fs))
+	for name, text := range files {
+		files[name] = strings.ReplaceAll(text, "it is lost", "it is gone")
+	}
+	killed := diskWith(t, files)
+	r, err := recoverAll(killed)
+	no(t, err)
+	next := open(t, killed)
+	if ago, ok, err := next.LastSending(); r.Healthy || next.Stats().Pending != 0 || ago != 0 || !ok || err != nil {
+		t.Errorf("%+v: %d pending, sent %s ago: %v, %v", r, next.Stats().Pending, ago, ok, err)
 	}
 }

@@ -188,7 +188,7 @@ func (w *sizedWorld) once(ids []journal.ID) {
 		no(w, err)
 		if waits {
 			if w.random.IntN(2) == 0 {
-				no(w, second(w.journal.Sent(p)))
+				no(w, second(w.journal.MarkSent(p)))
 			}
 			no(w, w.journal.DeadLetter(p, journal.Failure{Status: 400}))
 		}

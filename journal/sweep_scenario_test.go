@@ -223,7 +223,7 @@ func (v *voyage) send(id journal.ID) {
 	}
 	_ = v.do(accounts{}, func() error {
 		v.sent.Store(id, leaving(w.Op, w.Value))
-		return errors.Join(v.j.BeginSending(), second(v.j.Sent(w)))
+		return errors.Join(v.j.BeginSending(), second(v.j.MarkSent(w)))
 	})
 }
 

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
@@ -158,18 +161,28 @@ func TestAWriteThroughThatIsRefused(t *testing.T) {
 		k := id("through", "k")
 		s.put(k, "old")
 		s.flusher.become(func(w journal.Write) (bool, error) {
-			if err := s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "no, thank you"}); err != nil {
+			if err := s.journal.DeadLetter(w, journal.Failure{Status: http.StatusUnprocessableEntity, Reason: "HTTP 422: no, thank you"}); err != nil {
 				return false, err
 			}
 			return false, refusedByUpstream{}
 		})
-		for range 2 {
-			w := s.do(http.MethodPut, "/memory/through/k", putBody("new"), "Idempotency-Key", "a")
-			wantDetail(t, w, http.StatusUnprocessableEntity, "no, thank you")
-			wantHeader(t, w, "Botwired-Write", "dead; seq=2")
+		put := func() *httptest.ResponseRecorder {
+			return s.do(http.MethodPut, "/memory/through/k", putBody("new"), "Idempotency-Key", "a")
+		}
+		first := put()
+		wantDetail(t, first, http.StatusUnprocessableEntity, "no, thank you")
+		wantHeader(t, first, "Botwired-Write", "dead; seq=2")
+		for range 2 { // also once a person has given up the dead letter
+			again := put()
+			if diff := gocmp.Diff(first.Result().Header, again.Result().Header); diff != "" || again.Code != first.Code || again.Body.String() != first.Body.String() {
+				t.Errorf("the repetition is answered %d %s, want %d %s; header (-want +got):\n%s", again.Code, again.Body, first.Code, first.Body, diff)
+			}
+			if err := s.journal.Discard(2); err != nil && !errors.Is(err, journal.ErrNoDeadLetter) {
+				t.Fatal(err)
+			}
 		}
 		wantValue(t, s.get("/memory/through/k"), "old")
-		if st := s.journal.Stats(); st.Pending != 0 || st.DeadLetters != 1 {
+		if st := s.journal.Stats(); st.Pending != 0 || st.DeadLetters != 0 {
 			t.Errorf("%d are pending, and %d are dead", st.Pending, st.DeadLetters)
 		}
 	})

@@ -182,7 +182,7 @@ func TestUpstreamLosesAllWhileARestorationEnds(t *testing.T) {
 		next := <-lists
 		w, err := s.journal.Append(journal.NewWrite{ID: id("ns", "other"), Op: journal.Put, Value: "v"})
 		if err == nil {
-			_, err = s.journal.Sent(w)
+			_, err = s.journal.MarkSent(w)
 		}
 		if err == nil {
 			err = s.journal.DeadLetter(w, journal.Failure{}) // it overtakes both lists

@@ -96,7 +96,7 @@ func TestRestoreListsAgainWhenOvertaken(t *testing.T) {
 			}
 			w, err := s.journal.Append(journal.NewWrite{ID: id("ns", "other"), Op: journal.Put, Value: "v"})
 			if err == nil {
-				_, err = s.journal.Sent(w)
+				_, err = s.journal.MarkSent(w)
 			}
 			if err == nil {
 				err = s.journal.DeadLetter(w, journal.Failure{})

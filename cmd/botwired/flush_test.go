@@ -17,17 +17,17 @@ import (
 func TestFlush(t *testing.T) {
 	body := `{"settled":9,"dead":1,"pending":0}`
 	d := newDaemon(t, map[string]answer{
-		"POST /_botwired/flush?timeout=30s":                {200, body},
+		"POST /_botwired/flush?timeout=1m0s":               {200, body},
 		"POST /_botwired/flush?namespace=ns&timeout=1m30s": {200, `{"settled":2,"dead":0,"pending":0}`},
 		"POST /_botwired/flush?timeout=1h0m0s":             {200, body},
-		"POST /_botwired/flush?now=true&timeout=30s":       {200, `{"settled":3,"dead":0,"pending":0}`},
+		"POST /_botwired/flush?now=true&timeout=1m0s":      {200, `{"settled":3,"dead":0,"pending":0}`},
 	})
 	wantOutput(t, at(t, d, nil, "flush", "--now"), "3 settled, 0 dead\n")
 	wantOutput(t, at(t, d, nil, "flush"), "9 settled, 1 dead\n")
 	wantOutput(t, at(t, d, nil, "flush", "--json"), body+"\n")
 	wantOutput(t, at(t, d, nil, "flush", "--namespace", "ns", "--timeout", "90s"), "2 settled, 0 dead\n")
 	wantOutput(t, at(t, d, nil, "flush", "--timeout", "1h"), "9 settled, 1 dead\n")
-	wantOutput(t, at(t, d, nil, "flush", "--timeout", "30"), "9 settled, 1 dead\n")
+	wantOutput(t, at(t, d, nil, "flush", "--timeout", "60"), "9 settled, 1 dead\n")
 }
 
 func TestFlushThatIsLate(t *testing.T) {
@@ -134,11 +134,11 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"POST /_botwired/flush?timeout=30s": {200, `{"settled":0,"dead":0,"pending":0}`},
-		"GET /_botwired/status":             {200, statusWith(t, "")},
-		"GET /memory/ns/k":                  {200, `{"value":"v"}`},
-		"GET /memory/ns?limit=100":          {200, `{"keys":[]}`},
-		"PUT /memory/ns/k":                  {200, `{}`},
+		"POST /_botwired/flush?timeout=1m0s": {200, `{"settled":0,"dead":0,"pending":0}`},
+		"GET /_botwired/status":              {200, statusWith(t, "")},
+		"GET /memory/ns/k":                   {200, `{"value":"v"}`},
+		"GET /memory/ns?limit=100":           {200, `{"keys":[]}`},
+		"PUT /memory/ns/k":                   {200, `{}`},
 	})
 	for _, args := range [][]string{{"flush"}, {"flush", "--json"}, {"status"}, {"get", "ns", "k"}, {"list", "ns"},
 		{"set", "ns", "k", "v"}, {"config"}, {"config", "--json"}, {"version"}} {

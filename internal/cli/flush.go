@@ -17,6 +17,10 @@ import (
 
 const flushWaits = 3
 
+// flushTimeout outlasts, by default, a request that hangs (upstream.timeout) and the window after it
+// (upstream.late_window), and leaves 20 s to send what waited for that.
+const flushTimeout = "1m"
+
 func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "flush",
@@ -26,12 +30,13 @@ func newFlushCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired flush --namespace my-agent --timeout 5s",
 		Long: "Carry every write acknowledged so far upstream at once, and wait until each is settled or dead.\n" +
 			"If some are still pending after the timeout, or when the daemon is stopped, flush fails.\n" +
-			"botwired keeps them and goes on.",
+			"botwired keeps them and goes on. A write whose request upstream has not answered waits for upstream.late_window:\n" +
+			"the default timeout outlasts the defaults of that and of upstream.timeout. If you set longer ones, set it, too.",
 		Args: NoArguments,
 	}
 	asJSON := JSONFlag(cmd)
 	namespace := namespaceFlag(cmd, "only the writes to this namespace")
-	timeout := cmd.Flags().String("timeout", "30s", "how long to wait: a duration, or a number of seconds")
+	timeout := cmd.Flags().String("timeout", flushTimeout, "how long to wait: a duration, or a number of seconds")
 	now := cmd.Flags().Bool("now", false, "try at once what only waits for a time: throttled, paused, or after a failure, but not within upstream.late_window")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, _ []string) error {
 		limit, err := parseTime("timeout", *timeout, api.MaxFlush)

@@ -234,7 +234,7 @@ func TestWhatIsKeptOfASealedNamespace(t *testing.T) {
 		"an unanswered request": {func(t *testing.T, j *journal.Journal) {
 			t.Helper()
 			w := write(t, j, journal.Put, private("k"))
-			_, err := j.Sent(w)
+			_, err := j.MarkSent(w)
 			noError(t, err)
 			noError(t, j.DeadLetter(w, journal.Failure{Kind: journal.Dropped}))
 		}, "1 unanswered request"},

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,14 +12,14 @@ import (
 )
 
 // A caller that gets no answer to a write repeats it, and cannot know what the first request has done. It
-// gives both the same Idempotency-Key. The journal keeps that name with the write, or with the refusal that the
-// entry's state was a reason for, so the repetition gets the first answer, also after a crash, and whoever has
+// gives both the same Idempotency-Key. The journal keeps that name with the write, or with the refusal that upstream has
+// given or that the entry's state was a reason for, so the repetition gets the first answer, also after a crash, and whoever has
 // written since (contract 5).
 
 var errReused = wire.Detail(statusUnprocessable,
 	"this Idempotency-Key was that of another write to the entry: a repetition has the same method, path and body, and another write another key")
 
-// once carries out a named request, unless it repeats one that has made a write, or that the entry's state has
+// once carries out a named request, unless it repeats one that has made a write, or that the entry's state or upstream has
 // refused: then it answers as that one was answered. The requests with one name take turns, so a repetition waits for the outcome of the first.
 func (m *Memory) once(
 	ctx context.Context, q Request, more string, carryOut func(context.Context, *Request) (Result, error),
@@ -30,57 +31,72 @@ func (m *Memory) once(
 	}
 	defer endTurn()
 	made, seq, err := m.journal.Receipts.Request(q.named.Name)
+	var r Result
 	switch {
 	case err != nil:
-		return Result{}, err
-	case made.Op == 0: // guard 5.16
-		r, err := carryOut(ctx, &q)
-		if r.seq == 0 { // no write was made
-			err = m.keepRefusal(&q, err)
-		}
 		return r, err
+	case made.Op == 0: // guard 5.16
+		r, err = carryOut(ctx, &q)
 	case made.Content != q.named.Content: // guard 5.17
-		return Result{}, errReused
-	case made.Refused != 0:
-		return Result{}, &wire.Refusal{Status: made.Refused, Body: []byte(made.Answer)}
+		return r, errReused
+	case made.Refused != 0 && seq == 0:
+		return r, refusalOf(&made)
+	default:
+		r, err = m.again(ctx, &q, &made, seq, q.given() || more != "")
 	}
-	return m.again(ctx, &q, &made, seq, q.given() || more != "")
+	var said Answered
+	switch {
+	case r.seq != 0 && errors.As(err, &said): // guard 5.46
+		status, body := said.Answer()
+		return r, m.keepRefusal(&q, r.seq, status, body, err)
+	case r.seq == 0 && isOfState(&q, err): // guard 5.25
+		refusal, _ := errors.AsType[*wire.Refusal](err)
+		return r, m.keepRefusal(&q, 0, refusal.Status, refusal.Body, err)
+	}
+	return r, err
 }
 
-// keepRefusal keeps the name of a request that the entry's state has refused, before its caller hears of it: a
-// repetition must not write to a state that others have made since. It returns the refusal, or why the
-// name cannot be kept. Any other error says nothing about the state, and a repetition is another attempt.
-func (m *Memory) keepRefusal(q *Request, err error) error {
+func refusalOf(made *journal.Request) *wire.Refusal {
+	return &wire.Refusal{Status: made.Refused, Body: []byte(made.Answer)}
+}
+
+// isOfState reports whether the entry's state was the reason for a refusal: a repetition must not write to a state that
+// others have made since. Any other error says nothing about the state, and a repetition is another attempt.
+func isOfState(q *Request, err error) bool {
 	refusal, ok := errors.AsType[*wire.Refusal](err)
-	absent := ok && refusal.Status == statusNotFound && q.Verb == DeleteEntry
-	if !absent && !isUnmet(err) { // guard 5.25
-		return err
-	}
+	return isUnmet(err) || ok && refusal.Status == statusNotFound && q.Verb == DeleteEntry
+}
+
+// keepRefusal keeps how a request was refused, before its caller hears of it, and the number of the write that it has
+// made. It returns the refusal, or why it cannot be kept.
+func (m *Memory) keepRefusal(q *Request, seq uint64, status int, body []byte, refusal error) error {
 	kept := *q.named
-	kept.ID, kept.Op, kept.Refused, kept.Answer = q.ID, journal.Put, refusal.Status, string(refusal.Body)
+	kept.ID, kept.Op, kept.Refused, kept.Answer = q.ID, journal.Put, status, string(body)
 	if q.Verb == DeleteEntry {
 		kept.Op = journal.Delete
 	}
-	if failed := m.journal.Receipts.Refuse(&kept); failed != nil {
-		return failed
-	}
-	return err
+	return cmp.Or(m.journal.Receipts.Refuse(&kept, seq), refusal)
 }
 
 // again answers the repetition of a request that has made the write with this number, conditionally or not.
 func (m *Memory) again(ctx context.Context, q *Request, made *journal.Request, seq uint64, conditional bool) (Result, error) {
 	q.release()
 	r := Result{
-		Status: statusOK, id: q.ID, op: made.Op, shown: decodeShown(made.Answer), seq: seq, state: "pending",
+		Status: statusOK, id: q.ID, op: made.Op, seq: seq, state: "pending",
 		tagged: made.Op == journal.Put, applied: -1,
 	}
+	if q.Waits {
+		r.awaited, r.applied = true, q.Wait
+	}
+	if made.Refused != 0 { // by upstream
+		r.state = "dead"
+		return answered(r, refusalOf(made))
+	}
+	r.shown = decodeShown(made.Answer)
 	ended := false
 	if receipt, err := m.journal.Receipts.Read(ctx, seq); err == nil {
 		r.state = receipt.State.String()
 		ended = receipt.State != journal.ReceiptPending && receipt.By == 0
-	}
-	if q.Waits {
-		r.awaited, r.applied = true, q.Wait
 	}
 	confirms := m.confirms(q.ID.Namespace, q, conditional)
 	switch {

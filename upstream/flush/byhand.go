@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/upstream/schedule"
 )
 
 // claim begins an attempt that sends nothing, so that a person can decide about the write. While a
@@ -69,7 +70,7 @@ func (f *Flusher) Drop(ctx context.Context, id journal.ID, seq uint64) (dropped 
 		a.end(ending{})
 		return journal.Write{}, err
 	}
-	if a.end(e); e.task == startsOver {
+	if a.end(e); e.fate == schedule.StartsOver {
 		return journal.Write{}, journal.ErrNotPending // a newer write has replaced it
 	}
 	return w, nil

@@ -2,8 +2,9 @@
 //
 // # Flushing
 //
-// Package upstream/schedule says which entry is due. For each, an attempt sends its newest write: send.go tells that
-// story, from top to bottom.
+// The journal tells [Flusher.Changed] of each write, with its own lock held. Package upstream/schedule says which entry is
+// due. For each, an attempt sends its newest write: send.go tells that story, from top to bottom. ending.go gives the task
+// back to the schedule, with its fate.
 //
 // The engine's verdict decides what follows:
 //
@@ -16,10 +17,15 @@
 //	Paused       the namespace waits, and one task tries every BackoffMax
 //	Permanent    the write becomes a dead letter; if too many do, the namespace is paused
 //
+// # Late windows
+//
 // Upstream may carry out an unanswered request until its late window has passed (contract 14). Nothing more of that
-// entry is sent before: then its newest state goes, and nothing can land over it. The journal keeps when something
-// was last sent, so that the next process waits as well after a crash. A drain does not wait: it sends once more what
-// is inside a window, and leaves it to the next process.
+// entry is sent before: then its newest state goes, and nothing can land over it. The window begins where an attempt ends
+// that got no answer, in attempt.end, and the schedule keeps it. A drain does not wait: it sends once more what is inside
+// a window, in an attempt that is Early. That judges and settles nothing, and leaves the write to the next process.
+//
+// For that process, attempt.commits has the disk know before each request until when something may be sent. After a
+// crash, Flusher.recall asks the journal for that time, and has the schedule wait.
 //
 // # Fences
 //
@@ -46,8 +52,8 @@
 //
 // # Parts
 //
-// The flusher has a schedule, the running attempts and the callers, under one lock. Callers wait in Flush, Drain,
-// Await and Confirm. The quotas have a lock of their own, and say when a namespace may send how much.
+// The flusher has a schedule, the running attempts and the callers, under one lock. The schedule calls back in one case:
+// something is due sooner than it has said, and wakes Flusher.dispatch. Callers wait in Flush, Drain, Await and Confirm. The quotas have a lock of their own, and say when a namespace may send how much.
 //
 // Flusher.take asks the schedule for an attempt. It runs without the lock, and returns an ending: what becomes of the
 // entry's task, and what was learned about the namespace. attempt.end applies that to the schedule, and tells the callers.

@@ -22,26 +22,13 @@ const (
 // ending says what the result of an attempt means. The zero value is the ending of an attempt that
 // made no request and changed nothing.
 type ending struct {
-	task    fate
-	write   journal.Write // settles, dies: the write
-	admits  admission
-	mayLand bool            // upstream may still carry out the attempt's request
-	failed  *upstream.Error // the failure that the attempt ended with; nil: none
+	fate       schedule.Fate
+	write      journal.Write // Completes: the write
+	dead       bool          // upstream does not hold that
+	admits     admission
+	unanswered bool            // upstream may still carry out the attempt's request: a late window begins
+	failed     *upstream.Error // the failure that the attempt ended with; nil: none
 }
-
-// fate says what becomes of the attempt's task.
-type fate uint8
-
-const (
-	waitsAsBefore        fate = iota
-	settles                   // its writes up to the write are complete
-	dies                      // its writes up to the write are complete, and upstream does not hold them
-	startsOver                // only a newer write is pending
-	goesAgain                 // it is due at once, and sends its newest write
-	waitsForRoom              // the disk has no room to record an outcome
-	staysForTheNextStart      // an older request may still land, and the process is about to end
-	retries                   // it waits for its namespace or by a backoff
-)
 
 // admission says what the attempt has learned about the namespace.
 type admission uint8
@@ -59,7 +46,7 @@ const (
 func failing(what string, failed *upstream.Error) ending {
 	said := *failed
 	said.Reason = what + failed.Reason
-	e := ending{task: retries, failed: &said}
+	e := ending{fate: schedule.Retries, failed: &said}
 	switch failed.Verdict {
 	case upstream.Throttled:
 		e.admits = throttled
@@ -85,14 +72,11 @@ func (a *attempt) end(e ending) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	if e.mayLand {
-		f.schedule.MayLand(a.Attempt, now+f.window) // guard 14.3
-	}
 	if a.down { // guard 14.23
 		f.callers.held("")
 	}
-	if a.flying {
-		f.opts.Quotas.Landed(a.Namespace())
+	if a.inFlight {
+		f.opts.Quotas.Ended(a.Namespace())
 	}
 	switch e.admits {
 	case letIn:
@@ -102,32 +86,26 @@ func (a *attempt) end(e ending) {
 	case paused, refusing:
 		a.pause(e, now)
 	}
-	s, callers, id := f.schedule, f.callers, a.ID()
-	//exhaustive:enforce
-	switch e.task {
-	case settles, dies:
-		from, to := s.Complete(a.Attempt, e.write.Seq, callers.waitFor(id), now)
-		callers.completed(id, e.write.Seq, from, to, e.task == dies, e.failed)
-		return
-	case startsOver:
-		s.BeginAnew(a.Attempt, callers.waitFor(id), now)
-		return
-	case waitsAsBefore:
-		s.Resume(a.Attempt, now)
-	case goesAgain:
-		s.Again(a.Attempt, now)
-	case waitsForRoom:
-		if !f.diskFull {
-			f.diskFull = true
-			f.mu.Log(slog.LevelWarn, "the disk is full: writes go upstream when there is room for the record that they did")
-		}
-		s.AwaitRoom(a.Attempt, now+schedule.Instant(fullDiskRetry), now)
-	case staysForTheNextStart:
-		s.LeaveToNextStart(a.Attempt, now)
-	case retries:
-		s.Retry(a.Attempt, a.failure(e, now), now)
+	id := a.ID()
+	end := schedule.Ending{Fate: e.fate, Seq: e.write.Seq, Awaited: f.callers.waitFor(id), At: now + schedule.Instant(fullDiskRetry)}
+	if e.unanswered {
+		end.WindowEnd = now + f.window // guard 14.3
 	}
-	callers.tried(id)
+	if e.fate == schedule.Retries {
+		end.Failure = a.failure(e, now)
+	}
+	if e.fate == schedule.WaitsForRoom && !f.diskFull {
+		f.diskFull = true
+		f.mu.Log(slog.LevelWarn, "the disk is full: writes go upstream when there is room for the record that they did")
+	}
+	from, to := f.schedule.End(a.Attempt, &end, now)
+	switch e.fate {
+	case schedule.Completes:
+		f.callers.completed(id, e.write.Seq, from, to, e.dead, e.failed)
+	case schedule.StartsOver: // callers wait for the newer write
+	default:
+		f.callers.tried(id)
+	}
 }
 
 // The methods below do the work of end. The caller holds mu.
@@ -139,7 +117,7 @@ func (a *attempt) throttle(failed *upstream.Error, now schedule.Instant) {
 		return upstream.NewBackoff(f.opts.BackoffInitial, max(f.opts.BackoffMax, longest))
 	}
 	wait, begins, blocks := f.schedule.Throttle(a.Attempt, failed.Reason, failed.RetryAfter, waits, now) // guard 15.9
-	if a.requested && a.flying {                                                                         // upstream has refused a write, not a read
+	if a.requested && a.inFlight {                                                                       // upstream has refused a write, not a read
 		f.opts.Quotas.Throttled(a.Namespace(), wait)
 	}
 	a.blocked(blocks)

@@ -531,6 +531,30 @@ func TestAWriteThatUpstreamKeptBeforeARefusalIsOwn(t *testing.T) {
 	})
 }
 
+// contract 17: a value that upstream has refused for good is not this host's own, also where a newer write came before the
+// refusal: another host that writes that value later keeps its state.
+func TestWhatUpstreamHasRefusedIsNotOwn(t *testing.T) {
+	fenced(t, func(t *testing.T, r *rig) {
+		r.set(func(f *fake) {
+			f.latency = 4 * time.Second
+			f.answer = func(c call) reply {
+				if c.value == "refused" {
+					return detail(422)
+				}
+				return reply{}
+			}
+		})
+		r.put(key("k"), "refused")
+		r.within(lateWindow, "its request", func() bool { return len(r.requests(call.write)) > 0 })
+		r.put(key("k"), "newer")
+		time.Sleep(r.latency + linger/2)
+		r.foreign(key("k"), "refused")
+		r.settleWithin(lateWindow)
+		r.wantHeld(key("k"), "refused")
+		r.wantLetters(letter{"superseded", false, journal.Put, "newer", "refused"})
+	})
+}
+
 // contract 17: what upstream has shown as this host's own write stays that, also once the copy of it is gone.
 func TestAWriteThatUpstreamHasShownIsOwn(t *testing.T) {
 	for name, first := range map[string]reply{

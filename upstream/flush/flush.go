@@ -24,7 +24,7 @@ func (f *Flusher) Flush(ctx context.Context, namespace string) (settled, dead, p
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	r := f.leave(w)
+	r := f.leaveFlush(w)
 	if r.Pending == 0 {
 		err = nil
 	}
@@ -86,7 +86,7 @@ func (f *Flusher) expediteNamespace(namespace string) *flushWait {
 	return f.callers.flush(namespace, s.Announced(), q.Pending())
 }
 
-func (f *Flusher) leave(w *flushWait) Result {
+func (f *Flusher) leaveFlush(w *flushWait) Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.callers.leaveFlush(w)
@@ -231,9 +231,9 @@ func (f *Flusher) Drain(ctx context.Context) Result {
 	case <-d.hopeless:
 	case <-ctx.Done():
 	}
-	r := f.leave(w)
+	r := f.leaveFlush(w)
 	f.eachQueue(func(q *schedule.Queue) {
-		_, pending := f.schedule.MayStillLand(q, f.now())
+		_, pending := f.schedule.InWindow(q, f.now())
 		r.Unanswered += pending
 	})
 	return r

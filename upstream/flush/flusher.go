@@ -22,9 +22,9 @@ type Journal interface {
 	MaySend() error
 	BeginSending() error
 	EndSending() error
-	Sending() (ago time.Duration, ok bool, err error)
-	Sent(journal.Write) (before bool, err error)
-	NotSent(journal.Write) error
+	LastSending() (ago time.Duration, ok bool, err error)
+	MarkSent(journal.Write) (before bool, err error)
+	UnmarkSent(journal.Write) error
 	Left(journal.Write) (left []journal.Content, known bool, err error)
 	Settle(journal.Write) error
 	DeadLetter(journal.Write, journal.Failure) error
@@ -118,7 +118,7 @@ func New(opts Options) *Flusher {
 	if !f.exact {
 		f.window = schedule.Instant(opts.LateWindow)
 	}
-	sopts := schedule.Options{Window: opts.Slots.Concurrency().Now, OnSooner: f.signal}
+	sopts := schedule.Options{Concurrency: opts.Slots.Concurrency().Now, Wake: f.signal}
 	if opts.Quotas != nil {
 		sopts.Terms = opts.Quotas.Terms
 	}
@@ -126,7 +126,8 @@ func New(opts Options) *Flusher {
 	return f
 }
 
-// Changed handles a change of the journal. The journal must call it on every change.
+// Changed handles a change of the journal, which calls it on every change, with its own lock held: a write is scheduled in
+// the order in which it becomes visible.
 func (f *Flusher) Changed(c journal.Change) {
 	if !c.Written {
 		return
@@ -169,7 +170,7 @@ func (f *Flusher) recall() error {
 	if f.window == 0 {
 		return nil
 	}
-	ago, ok, err := f.opts.Journal.Sending()
+	ago, ok, err := f.opts.Journal.LastSending()
 	wait := min(f.window, schedule.Instant(f.opts.Timeout-ago)+f.window) // guard 14.24
 	if err != nil || !ok || wait <= 0 {
 		return err
@@ -187,7 +188,7 @@ func (f *Flusher) recall() error {
 func (f *Flusher) allAnswered() bool {
 	open, now := 0, f.now()
 	f.eachQueue(func(q *schedule.Queue) {
-		entries, _ := f.schedule.MayStillLand(q, now)
+		entries, _ := f.schedule.InWindow(q, now)
 		open += entries
 	})
 	f.mu.Lock()
@@ -238,7 +239,7 @@ func (f *Flusher) take() (*attempt, schedule.Instant) {
 	a := &attempt{Attempt: next, f: f}
 	if a.Counts {
 		a.charged = f.opts.Quotas.Spend(a.Namespace(), a.Kind)
-		a.flying = a.charged
+		a.inFlight = a.charged
 		f.schedule.Renew(a.Queue(), now)
 	}
 	return a, 0

@@ -129,8 +129,7 @@ func TestAnswersOpenNoWindow(t *testing.T) {
 // A service that dies, and comes back after a while, holds the newest state of all entries within five seconds but of
 // those whose requests it did not answer; of these within five seconds of their windows' ends.
 func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
-	const entries = 500
-	for _, outage := range []time.Duration{time.Second, 12 * time.Second, 10 * time.Minute} {
+	for outage, entries := range map[time.Duration]int{time.Second: 500, 12 * time.Second: 500, 10 * time.Minute: 5000} {
 		for name, gone := range map[string]func(*fake){
 			"refusing": func(f *fake) { f.down = true },
 			"failing":  func(f *fake) { f.answer = func(call) reply { return reply{status: 500, body: "<html>"} } },
@@ -139,11 +138,19 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(name, outage), func(t *testing.T) {
 				bubble(t, func(t *testing.T, r *rig) {
+					r.set(func(f *fake) { f.latency = 5 * time.Millisecond }) // its requests, 14 at a time, take 2 s
 					r.set(gone)
 					for i := range entries {
 						r.put(key(fmt.Sprint(i)), "old")
 					}
-					time.Sleep(outage)
+					time.Sleep(outage / 2)
+					r.set(func(f *fake) { f.peak = 0 })
+					time.Sleep(outage - outage/2)
+					r.set(func(f *fake) {
+						if outage > time.Minute && f.peak > 1 {
+							t.Errorf("%d requests at a time, long after upstream was known to be down", f.peak)
+						}
+					})
 					for i := range entries {
 						r.put(key(fmt.Sprint(i)), "new")
 					}
@@ -238,6 +245,42 @@ func TestKilledAmidRequests(t *testing.T) {
 					t.Errorf("%d requests before the kill, and %d after it, the first %s after the start, want %s", asked, len(calls), first, row.want)
 				}
 				r.wantHeld(key("0"), "newer")
+			})
+		})
+	}
+}
+
+// contract 14: after a kill, a start waits for nothing if every request before it was answered; but it does if the write
+// of one that was not has been dropped.
+func TestKilledWithEverythingAnswered(t *testing.T) {
+	for name, drops := range map[string]bool{"settled": false, "one was dropped": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := func() (string, time.Duration) { return "1", time.Since(time.Unix(0, 0)) }
+				fs := vfs.NewCrashableMem()
+				r := clocked(t, newFake(t), fs, clock)
+				r.putMany("ns", 3)
+				r.settleWithin(time.Second)
+				if drops {
+					r.set(func(f *fake) { f.answer = landsAtTheEnd })
+					w := r.put(key("dropped"), "late")
+					time.Sleep(linger + timeout + time.Second)
+					if _, err := r.flusher.Drop(t.Context(), w.ID, w.Seq); err != nil {
+						t.Fatal(err)
+					}
+				}
+				fs = crashed(fs)
+				r.stop()
+				r.set(func(f *fake) { f.answer = nil })
+				r = clocked(t, r.fake, fs, clock)
+				synctest.Wait() // it knows whether it waits
+				w := r.put(key("dropped"), "next")
+				settled, err := r.flusher.Confirm(t.Context(), w.ID, w.Seq, false)
+				if unconfirmed := new(flush.Unconfirmed); settled == drops || errors.As(err, &unconfirmed) != drops {
+					t.Errorf("settled %v, %v", settled, err)
+				}
+				time.Sleep(timeout + lateWindow)
+				r.wantHeld(key("dropped"), "next")
 			})
 		})
 	}

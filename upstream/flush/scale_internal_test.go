@@ -59,7 +59,7 @@ func (rebuiltJournal) Rebuilt() <-chan struct{} {
 
 // During flushes, announcing a write takes about as long as alone. It does not wait for all pending entries.
 func TestAWriteWaitsForNothingLong(t *testing.T) {
-	flush := func(f *Flusher) { f.leave(f.expedite("")) }
+	flush := func(f *Flusher) { f.leaveFlush(f.expedite("")) }
 	for name, row := range map[string]struct {
 		namespaces int
 		amid       func(*Flusher)
@@ -116,7 +116,7 @@ func BenchmarkFlushOfAMillion(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				f.leave(f.expedite(""))
+				f.leaveFlush(f.expedite(""))
 			}
 		})
 	}

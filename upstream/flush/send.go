@@ -18,16 +18,17 @@ import (
 // This file follows a write from the moment when its entry is due to the moment when the journal has what became of
 // it, from top to bottom.
 //
-//	run      takes the entry's newest write, sends it, and ends the attempt (ending.go)
+//	run      takes the entry's newest write, sends it, and ends the attempt
 //	send     looks, judges and proposes, again if another host was faster
-//	conclude says what the result means for the write, and has the journal record that
+//	conclude says what the result means for the write, has the journal record that, and returns an ending
+//	end      tells the schedule and the callers; a late window begins there if upstream did not answer (ending.go)
 //
 // Two moments decide what a crash leaves. Before proposes, the disk has the time of what is sent and, if a newer write
 // takes its place, what it may leave upstream: from then on it may land, however the process ends. And once Settle,
 // DeadLetter or Lose has returned, the write is pending no more. Between the two it is pending, and the next process
 // looks at upstream again.
 
-// attempt is one run of a task of the schedule. The task belongs to it until end has applied its ending.
+// attempt is one run of a task of the schedule. The task belongs to it until end has given it back, with its fate.
 type attempt struct {
 	*schedule.Attempt
 	f *Flusher
@@ -40,13 +41,13 @@ type attempt struct {
 	requests       int              // made by the fence
 	saw            upstream.Version // what upstream held before the last proposal, as far as it is known
 	proposals      int              // how often the write was proposed
-	before         bool             // an earlier attempt may have sent it
+	sentBefore     bool             // an earlier attempt may have sent it
 	sent, received time.Time        // of the write
 	took           time.Duration
 	proposesAt     int64 // the write's time at its next proposal, in microseconds
 
 	charged   bool // the quota counts the request
-	flying    bool // the quota has counted the request
+	inFlight  bool // the quota has counted the request
 	requested bool // the write's request was made
 	told      bool // the health knows how upstream is
 	down      bool // upstream is down, as the failure shows
@@ -63,8 +64,8 @@ type result struct {
 	failed    *upstream.Error  // error of the request, or of the fence's; nil: none
 }
 
-// mayLand reports whether upstream may still carry out the write's request.
-func (r *result) mayLand() bool {
+// unanswered reports whether upstream may still carry out the write's request.
+func (r *result) unanswered() bool {
 	return r.requested && r.failed != nil && r.failed.Verdict == upstream.Unanswered
 }
 
@@ -108,24 +109,24 @@ func (a *attempt) run(ctx context.Context) error {
 // makes makes the attempt, and returns what it means.
 func (a *attempt) makes(ctx context.Context) (e ending, err error) {
 	if !a.Counts { // guard 18.40
-		return ending{task: settles, write: journal.Write{Seq: a.Newest}}, nil // only a window had to end
+		return ending{fate: schedule.Completes, write: journal.Write{Seq: a.Newest}}, nil // only a window had to end
 	}
 	ok := false
 	if a.write, ok, err = a.f.opts.Journal.Newest(a.ID()); err != nil {
 		return ending{}, err
 	}
 	if !ok {
-		return ending{task: settles, write: journal.Write{Seq: a.Newest}}, nil
+		return ending{fate: schedule.Completes, write: journal.Write{Seq: a.Newest}}, nil
 	}
 	if err := a.f.opts.Journal.MaySend(); errors.Is(err, journal.ErrFull) { // guard 12.5
 		// guard 3.7
-		return ending{task: waitsForRoom}, nil
+		return ending{fate: schedule.WaitsForRoom}, nil
 	} else if err != nil {
 		return ending{}, err
 	}
 	// Before the fence asks: a record between its answer and the write would take time.
 	a.f.opts.Quotas.Cover(a.write.Namespace) // guard 18.14
-	a.begins()
+	a.takesWrite()
 	got, err := a.send(ctx)
 	if err != nil {
 		return ending{}, err
@@ -134,11 +135,11 @@ func (a *attempt) makes(ctx context.Context) (e ending, err error) {
 	return a.conclude(ctx, got)
 }
 
-// begins has the schedule know which write is sent: only a newer one is left to send.
-func (a *attempt) begins() {
+// takesWrite has the schedule know which write is sent: only a newer one is left to send.
+func (a *attempt) takesWrite() {
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	a.f.schedule.Sends(a.Attempt, a.write.Seq)
+	a.f.schedule.SetWrite(a.Attempt, a.write.Seq)
 	if a.f.diskFull {
 		a.f.diskFull = false
 		a.f.mu.Log(slog.LevelInfo, "there is room on the disk again: writes go upstream")
@@ -152,11 +153,11 @@ func (a *attempt) begins() {
 // it is judged again. So no version is overwritten unseen, and no request can land later over a confirmed write. With any
 // other engine, another host may write unseen for about one round trip.
 func (a *attempt) send(ctx context.Context) (result, error) {
-	defer a.leave()
+	defer a.releaseSlot()
 	a.fenced = a.f.fences.applies(a.write)
 	var seen sighting
 	for a.proposals < mostProposals {
-		if failed := a.enter(ctx); failed != nil {
+		if failed := a.acquireSlot(ctx); failed != nil {
 			return a.unasked(ctx, failed), nil
 		}
 		if !seen.known && a.asked.IsZero() && a.proposals == 0 { // the engine may know it without a request
@@ -173,7 +174,7 @@ func (a *attempt) send(ctx context.Context) (result, error) {
 		}
 		switch end {
 		case fence.Own, fence.Held, fence.Lost:
-			a.ends(end)
+			a.countFence(end)
 			return result{end: end, now: seen.Version}, nil
 		case fence.Undecided:
 			if failed := a.look(ctx, &seen); failed != nil {
@@ -189,16 +190,16 @@ func (a *attempt) send(ctx context.Context) (result, error) {
 		}
 		now, conflict, failed := a.propose(ctx, seen.Version)
 		if conflict == nil {
-			a.ends(end)
+			a.countFence(end)
 			if failed == nil {
 				a.carriedOut(now)
 			}
 			return result{end: end, requested: true, now: now, failed: failed}, nil
 		}
-		if err := a.takeBackSent(); err != nil {
+		if err := a.unmarkSent(); err != nil {
 			return result{}, err
 		}
-		a.ends(fence.Conflict)
+		a.countFence(fence.Conflict)
 		if failed := a.yield(ctx, conflict, &seen); failed != nil {
 			return a.unasked(ctx, failed), nil
 		}
@@ -206,14 +207,14 @@ func (a *attempt) send(ctx context.Context) (result, error) {
 	return result{end: fence.Conflict}, nil
 }
 
-func (a *attempt) enter(ctx context.Context) (failed *upstream.Error) {
+func (a *attempt) acquireSlot(ctx context.Context) (failed *upstream.Error) {
 	if a.slot == nil {
 		a.slot, failed = a.f.hold(ctx, a.write.Namespace)
 	}
 	return failed
 }
 
-func (a *attempt) leave() {
+func (a *attempt) releaseSlot() {
 	if a.slot != nil {
 		a.slot.Release()
 		a.slot = nil
@@ -263,13 +264,13 @@ func (a *attempt) judge(seen sighting) (fence.Outcome, error) {
 // then: upstream must be asked again.
 func (a *attempt) commits() (ready bool, err error) {
 	// guard 18.14b
-	a.f.opts.Quotas.Cover(a.write.Namespace)      // again: the previous steps may have lasted into the next window
-	before, err := a.f.opts.Journal.Sent(a.write) // guard 14.7
+	a.f.opts.Quotas.Cover(a.write.Namespace)          // again: the previous steps may have lasted into the next window
+	before, err := a.f.opts.Journal.MarkSent(a.write) // guard 14.7
 	if err != nil {
 		return false, err
 	}
 	if a.proposals == 0 {
-		a.before = before
+		a.sentBefore = before
 	}
 	if a.f.window > 0 {
 		if err := a.f.opts.Journal.BeginSending(); err != nil { // guard 14.8
@@ -277,7 +278,7 @@ func (a *attempt) commits() (ready bool, err error) {
 		}
 	}
 	if a.outdated(time.Now()) { // guard 17.23
-		return false, a.takeBackSent()
+		return false, a.unmarkSent()
 	}
 	return true, nil
 }
@@ -293,12 +294,12 @@ func apart(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)).Abs())
 }
 
-// takeBackSent has the journal know that upstream has not carried out what this attempt has sent, and will not.
-func (a *attempt) takeBackSent() error {
-	if a.before {
+// unmarkSent has the journal know that upstream has not carried out what this attempt has sent, and will not.
+func (a *attempt) unmarkSent() error {
+	if a.sentBefore {
 		return nil
 	}
-	return a.f.opts.Journal.NotSent(a.write)
+	return a.f.opts.Journal.UnmarkSent(a.write)
 }
 
 // propose asks upstream to replace a version with the write.
@@ -326,7 +327,7 @@ func (a *attempt) announce() {
 	}
 	a.f.mu.Lock()
 	defer a.f.mu.Unlock()
-	if a.f.schedule.IsNewest(a.Attempt) { // guard 13.30
+	if !a.f.schedule.HasNewer(a.Attempt, a.write.Seq) { // guard 13.30
 		a.f.opts.OnSend(a.write)
 	}
 }
@@ -340,7 +341,7 @@ func (a *attempt) yield(ctx context.Context, conflict *upstream.Conflict, seen *
 		return nil
 	}
 	*seen = sighting{}
-	a.leave()
+	a.releaseSlot()
 	most := min(conflictPauseMost, conflictPauseLeast<<min(a.proposals, 16))
 	if err := tasks.Sleep(ctx, rand.N(most)); err != nil {
 		return &upstream.Error{Verdict: upstream.Unsent, Reason: err.Error()}
@@ -378,13 +379,13 @@ func (a *attempt) is(v upstream.Version) {
 // unasked returns the result of an attempt that could not ask upstream. The write was not sent.
 func (a *attempt) unasked(ctx context.Context, failed *upstream.Error) result {
 	if ctx.Err() == nil {
-		a.ends(fence.Failed)
+		a.countFence(fence.Failed)
 	}
 	return result{end: fence.Failed, failed: failed}
 }
 
-// ends reports the end of a pending write's fence.
-func (a *attempt) ends(end fence.Outcome) {
+// countFence reports the end of a pending write's fence to OnFence.
+func (a *attempt) countFence(end fence.Outcome) {
 	if a.f.opts.OnFence != nil && (a.fenced || a.f.exact) {
 		a.f.opts.OnFence(end.String(), a.requests)
 	}
@@ -415,17 +416,17 @@ func (a *attempt) conclude(ctx context.Context, got result) (ending, error) {
 	}
 	// Any other answer may come from something in between, though upstream has carried the write out.
 	if got.requested && failed != nil && (failed.Verdict == upstream.Unsent || failed.Verdict == upstream.Permanent) { // guard 17.19
-		if err := a.takeBackSent(); err != nil {
+		if err := a.unmarkSent(); err != nil {
 			return ending{}, err
 		}
 	}
 	switch {
 	case failed != nil && ctx.Err() != nil:
-		return ending{task: goesAgain, mayLand: got.mayLand()}, nil //nolint:nilerr // to end with the process is no failure
+		return ending{fate: schedule.GoesAgain, unanswered: got.unanswered()}, nil //nolint:nilerr // to end with the process is no failure
 	case failed != nil:
 		return a.fails(got)
 	case a.Early: // guard 14.18
-		return ending{task: staysForTheNextStart}, nil
+		return ending{fate: schedule.WaitsForNextStart}, nil
 	case got.requested:
 		return a.settle(ending{admits: letIn})
 	case got.end == fence.Own, got.end == fence.Held: // upstream already holds what the write would leave
@@ -447,7 +448,7 @@ func (a *attempt) fails(got result) (ending, error) {
 		what = "comparing with upstream: " // it might still let the write itself in
 	}
 	e := failing(what, got.failed)
-	e.mayLand = got.mayLand()
+	e.unanswered = got.unanswered()
 	a.failed(e.failed)
 	if got.requested && got.failed.Verdict == upstream.Permanent && !a.Early {
 		return a.refused(got.failed)
@@ -463,7 +464,7 @@ func (a *attempt) settle(e ending) (ending, error) {
 	if a.f.opts.OnSettled != nil {
 		a.f.opts.OnSettled(a.write)
 	}
-	e.task, e.write = settles, a.write
+	e.fate, e.write = schedule.Completes, a.write
 	return e, nil
 }
 
@@ -494,12 +495,12 @@ func (a *attempt) dies(e ending, w journal.Write, level slog.Level, text string,
 	a.f.mu.Unlock()
 	if newer { // guard 13.17
 		if _, dead, err := a.f.opts.Journal.IsDead(w.ID, w.Seq); !dead || err != nil {
-			e.task = startsOver
+			e.fate = schedule.StartsOver
 			return e, err
 		}
 	}
 	args = append([]any{"namespace", w.Namespace, "key", w.Key, "seq", w.Seq}, args...)
 	a.f.opts.Logger.Log(context.Background(), level, text, args...)
-	e.task, e.write = dies, w
+	e.fate, e.write, e.dead = schedule.Completes, w, true
 	return e, nil
 }

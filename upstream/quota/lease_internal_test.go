@@ -37,7 +37,7 @@ func TestACoveredRequestWaitsForNoRecord(t *testing.T) {
 	send := func(namespace string) {
 		qs.Spend(namespace, Ordinary)
 		qs.Cover(namespace)
-		qs.Landed(namespace)
+		qs.Ended(namespace)
 	}
 	send("covered")
 	send("covered") // one is left of this lease

@@ -65,13 +65,13 @@ type Quotas struct {
 type budget struct {
 	hashtable.Node[budget]
 
-	quota   Limit
-	window  int64 // its number since 1970
-	used    int
-	flying  int // requests in flight
-	leased  int // the ledger's number for this window
-	lease   int // size of the last lease
-	reserve int // writes left of the reserve
+	quota    Limit
+	window   int64 // its number since 1970
+	used     int
+	inFlight int // requests in flight
+	leased   int // the ledger's number for this window
+	lease    int // size of the last lease
+	reserve  int // writes left of the reserve
 
 	shutUntil time.Time // a 429 says that nothing is left until then; zero: no 429
 
@@ -160,7 +160,7 @@ func (qs *Quotas) sweep(now time.Time) {
 	next, done := qs.budgets.Walk(qs.cursor, sweepSome, func(b *budget) {
 		b.roll(now)
 		// guard 18.30
-		if b.used == 0 && b.flying == 0 && b.shutUntil.IsZero() && (b.pending == 0 || qs.opts.Of(b.Key()).none()) {
+		if b.used == 0 && b.inFlight == 0 && b.shutUntil.IsZero() && (b.pending == 0 || qs.opts.Of(b.Key()).none()) {
 			idle = append(idle, b.Key())
 		}
 	})
@@ -180,7 +180,7 @@ func (b *budget) ends() time.Time { return time.Unix(0, (b.window+1)*int64(b.quo
 
 // begin begins a window. Requests in flight count in it: upstream may count them there.
 func (b *budget) begin() {
-	b.used, b.leased, b.reserve = b.flying, 0, reserveOf(b.quota.Writes)
+	b.used, b.leased, b.reserve = b.inFlight, 0, reserveOf(b.quota.Writes)
 	b.toldSpread, b.toldEmpty = false, false
 	b.lastAt, b.emptyAt = time.Time{}, time.Time{}
 }
@@ -278,7 +278,7 @@ func (qs *Quotas) Terms(namespace string, linger time.Duration, pending int) (t 
 }
 
 // Spend counts a request that is about to be made. It returns false if the namespace has no quota;
-// otherwise the caller calls Landed when the request has ended.
+// otherwise the caller calls Ended when the request has ended.
 func (qs *Quotas) Spend(namespace string, k Kind) (spent bool) {
 	qs.with(namespace, func(b *budget, now time.Time) {
 		if k != Ordinary && b.reserve > 0 && b.terms(b.linger, now).Spread {
@@ -287,20 +287,20 @@ func (qs *Quotas) Spend(namespace string, k Kind) (spent bool) {
 			b.lastAt = now
 		}
 		b.used++
-		b.flying++
+		b.inFlight++
 		qs.spent.Add(1)
 		spent = true
 	})
 	return spent
 }
 
-// Landed records that a counted request has ended.
-func (qs *Quotas) Landed(namespace string) {
+// Ended records that a counted request has ended.
+func (qs *Quotas) Ended(namespace string) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if b := qs.budgets.Get(namespace); b != nil {
 		b.roll(time.Now())
-		b.flying = max(0, b.flying-1)
+		b.inFlight = max(0, b.inFlight-1)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestAQuotaThatIsTakenAwayForAWhile(t *testing.T) {
 		for range 10 {
 			qs.Terms("ns", 0, 1)
 			qs.Spend("ns", Ordinary)
-			qs.Landed("ns")
+			qs.Ended("ns")
 		}
 		quotas["ns"] = Limit{}
 		useOthers := func() {
@@ -75,7 +75,7 @@ func TestAQuotaThatIsTakenAwayOverARestart(t *testing.T) {
 			qs.Terms("ns", 0, 1)
 			qs.Spend("ns", Ordinary)
 			qs.Cover("ns")
-			qs.Landed("ns")
+			qs.Ended("ns")
 		}
 		end(qs)
 		end(start(0))

@@ -20,9 +20,17 @@
 //
 // # Waits
 //
-// After a failure, a task waits for its backoff, for its namespace, or for room on the disk. If a request got no answer,
-// nothing more of the entry goes before its late window has passed (contract 14): nobody ends that wait. At the
-// end of the process, such a task is sent once more, and left to the next start.
+// After a failure, a task waits for its backoff, for its namespace, or for room on the disk: an [Ending] names its [Fate].
 // A request that hangs is a sign that the next one may hang: a namespace tries one such entry at a time, and more as
 // they are answered. Namespaces share the slots so that none holds up another (contract 16).
+//
+// # Late windows
+//
+// If upstream has not answered a request, it may land until [Ending].WindowEnd. That belongs to the entry and not to the
+// write: it outlasts each fate of the task, and a task without a write waits for it, too. Nothing of the entry is sent
+// before (contract 14), and nobody ends that wait. A schedule after a start may be inside the window of an earlier
+// process: [Schedule.SendNothingBefore] holds for all entries.
+//
+// Only a process that is about to end sends something inside a window: [Schedule.SendOnceMore] makes such tasks due, and
+// their attempts are Early. Whatever comes of one, its task is left to the next start.
 package schedule

@@ -47,9 +47,9 @@ func (s *Schedule) BeginDraining() (again bool) {
 // land.
 func (s *Schedule) SendNothingBefore(at Instant) { s.notBefore = at }
 
-// MayStillLand counts the namespace's entries of which a request may still land, and those of them with a pending
-// write. It looks at every failed task of the queue.
-func (s *Schedule) MayStillLand(q *Queue, now Instant) (entries, pending int) {
+// InWindow counts the namespace's entries inside a late window, whose last request may still land, and those of them with
+// a pending write. It looks at every failed task of the queue.
+func (s *Schedule) InWindow(q *Queue, now Instant) (entries, pending int) {
 	if s.notBefore > now { // of an earlier process
 		return q.tasks.Len(), q.pending
 	}
@@ -60,7 +60,7 @@ func (s *Schedule) MayStillLand(q *Queue, now Instant) (entries, pending int) {
 		}
 	}
 	entries, pending = q.running, q.running // they may end without an answer
-	q.inWindow(now, count)
+	q.eachInWindow(now, count)
 	for t := range q.left {
 		count(t.retry)
 	}
@@ -96,7 +96,7 @@ func (s *Schedule) IsHeld(id journal.ID, until, now Instant, seen upstream.Circu
 		return false
 	}
 	why, at := s.entryWaits(q, t, now, seen)
-	return why != "" && (seen.Down || q.blocked || s.isOpen(t, now) || until != 0 && at > until) // guard 14.21
+	return why != "" && (seen.Down || q.blocked || s.inWindow(t, now) || until != 0 && at > until) // guard 14.21
 }
 
 // Waits returns why nothing of a namespace's pending writes is sent now, and until when; 0 if no time ends the wait.
@@ -141,7 +141,7 @@ func (s *Schedule) entryWaits(q *Queue, t *task, now Instant, seen upstream.Circ
 	if why, until = s.startWaits(now); why != "" {
 		return why, until
 	}
-	if why, until = q.waits(now); why == "" || t.openUntil() > max(now, until) {
+	if why, until = q.waits(now); why == "" || t.windowEnd() > max(now, until) {
 		return q.taskWaits(t, now, seen)
 	}
 	return why, until
@@ -190,7 +190,7 @@ func (r *retryState) waits(now Instant) string {
 	switch {
 	case r.waiting == noRoom:
 		return "disk full: it is sent when there is room for the record of its outcome"
-	case r.openUntil > now:
+	case r.windowEnd > now:
 		return "unanswered: upstream may still carry out the last request, which it did not answer"
 	}
 	return "failed: " + r.reason

@@ -60,8 +60,8 @@ func (q *Queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), K
 
 func (q *Queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentUpTo }
 
-// leave removes a task that is not running from its line or heap.
-func (q *Queue) leave(t *task) {
+// remove takes a task that is not running out of its line or heap.
+func (q *Queue) remove(t *task) {
 	switch {
 	case t.isLeft():
 		t.retry.isLeft = false
@@ -194,11 +194,11 @@ func (q *Queue) oldest(first *task, now Instant) *task {
 	return oldest
 }
 
-// inWindow visits the retries of entries with a request that may still land.
-func (q *Queue) inWindow(now Instant, visit func(*retryState)) {
+// eachInWindow visits the retries of entries inside a late window.
+func (q *Queue) eachInWindow(now Instant, visit func(*retryState)) {
 	for kind := range q.retries {
 		for _, r := range q.retries[kind] {
-			if r.openUntil > now {
+			if r.windowEnd > now {
 				visit(r)
 			}
 		}
@@ -212,8 +212,8 @@ func (q *Queue) tryNow(now Instant) {
 	for _, kind := range []waiting{backingOff, silent} {
 		h := &q.retries[kind]
 		for _, r := range *h {
-			if r.at = AtOnce; r.openUntil > now { // guard 18.7
-				r.at = r.openUntil
+			if r.at = AtOnce; r.windowEnd > now { // guard 18.7
+				r.at = r.windowEnd
 			}
 		}
 		heap.Init(h)

@@ -17,7 +17,7 @@ const (
 // retryState holds the fields that a task needs only after a failure.
 type retryState struct {
 	task     *task
-	at       Instant // nothing is sent before; 0: no limit; not before openUntil, while that is to come
+	at       Instant // nothing is sent before; 0: no limit; not before windowEnd, while that is to come
 	waiting  waiting // what it waits for until then
 	index    int     // index in its queue's heap for this kind of wait; -1: not there
 	attempts int     // failures since the last success
@@ -27,8 +27,8 @@ type retryState struct {
 	backoff  *backoff.ExponentialBackOff
 	// isLeft says that this process does not send the entry any more: the next start does.
 	isLeft bool
-	// openUntil is the end of the late window of the last request that was not answered.
-	openUntil Instant
+	// windowEnd is when the last request that was not answered can land no more.
+	windowEnd Instant
 
 	refusedSeq uint64  // the write that upstream has refused, and that stays pending
 	refusedAt  Instant // when upstream first refused it

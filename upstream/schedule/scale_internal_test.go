@@ -12,7 +12,7 @@ import (
 
 // announced returns a schedule with n announced writes spread over some namespaces, which linger.
 func announced(n, namespaces int) *Schedule {
-	s := New(Options{Window: 16, OnSooner: func() {}})
+	s := New(Options{Concurrency: 16, Wake: func() {}})
 	for i := range n {
 		s.Written(change(i, namespaces), Instant(time.Hour), 1)
 	}

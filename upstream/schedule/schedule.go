@@ -16,13 +16,13 @@ const noPosition = math.MaxUint64
 
 // Options configures a schedule.
 type Options struct {
-	// Window is the number of requests that may be in flight at first.
-	Window int
+	// Concurrency is the number of requests that may be in flight at first.
+	Concurrency int
 	// Terms returns when the quota of a namespace admits its writes. pending is how many of these wait. Terms is nil if
 	// no namespace has a quota.
 	Terms func(namespace string, linger time.Duration, pending int) quota.Terms
-	// OnSooner is called when something becomes due before the time for which Next has said to wait.
-	OnSooner func()
+	// Wake is called, amid any method, when something becomes due before the time for which Next has said to wait.
+	Wake func()
 }
 
 // Schedule decides which entry is sent next. Each namespace has a queue, and the queues take turns, so
@@ -39,7 +39,7 @@ type Schedule struct {
 	probing        *Attempt // the probe, while upstream is believed down
 	hanging        bool     // the last probe hung
 	hoping         *Attempt // the attempt beside a probe that hangs: see hopeful
-	window         int      // requests that may be in flight: grows after an outage
+	concurrency    int      // requests that may be in flight: grows after an outage
 	sender         *Queue   // the queue that began the last attempt
 	senderSince    Instant  // since when sender is the same queue
 	roundTrip      Instant  // smoothed round trip
@@ -54,14 +54,14 @@ type Schedule struct {
 	// fresh is the queue that an untried task joined last. A probe comes from there if it can: a task
 	// that has failed may itself be the problem.
 	fresh *Queue
-	// onSooner is called when a queue becomes ready before wakeAt.
-	onSooner func()
+	// wake is Options.Wake: it is called when a queue becomes ready before wakeAt.
+	wake func()
 }
 
 // New returns an empty schedule.
 func New(opts Options) *Schedule {
 	return &Schedule{
-		running: make(map[*task]*Attempt), window: opts.Window, roundTrip: Instant(firstRoundTrip), terms: opts.Terms, onSooner: opts.OnSooner,
+		running: make(map[*task]*Attempt), concurrency: opts.Concurrency, roundTrip: Instant(firstRoundTrip), terms: opts.Terms, wake: opts.Wake,
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	removes := t.removes || (q.pace.limited || q.full) && c.Op == journal.Delete
 	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger) // guard 12.8
 	if postponed {
-		q.leave(t)
+		q.remove(t)
 	}
 	t.removes = removes
 	switch {
@@ -157,15 +157,15 @@ func (s *Schedule) enqueue(q *Queue, t *task, now Instant) {
 	s.place(q)
 }
 
-// isOpen reports whether a request of the task's entry may still land.
-func (s *Schedule) isOpen(t *task, now Instant) bool {
-	return s.notBefore > now || t.openUntil() > now || t.isLeft()
+// inWindow reports whether the task's entry is inside a late window, as an earlier request may still land.
+func (s *Schedule) inWindow(t *task, now Instant) bool {
+	return s.notBefore > now || t.windowEnd() > now || t.isLeft()
 }
 
 // SendOnceMore makes the tasks of a queue due that wait for the end of their windows: the process is about to end. It
 // looks at every failed task of the queue.
 func (s *Schedule) SendOnceMore(q *Queue, now Instant) {
-	q.inWindow(now, func(r *retryState) { r.at = AtOnce })
+	q.eachInWindow(now, func(r *retryState) { r.at = AtOnce })
 	for kind := range q.retries {
 		heap.Init(&q.retries[kind])
 	}
@@ -188,7 +188,7 @@ func (s *Schedule) ExpediteEntry(id journal.ID) bool {
 	}
 	lingers := !t.running && !t.retrying() && !t.isLeft() && !q.isUrgent(t)
 	if lingers {
-		q.leave(t)
+		q.remove(t)
 	}
 	t.urgent = true
 	if lingers {
@@ -196,100 +196,6 @@ func (s *Schedule) ExpediteEntry(id journal.ID) bool {
 		s.place(q)
 	}
 	return true
-}
-
-// start begins an attempt at a due task of the queue. A probe takes a task that has not failed, if the
-// fresh queue has one that is due.
-func (s *Schedule) start(q *Queue, now Instant, probe bool) *Attempt {
-	t := q.first()
-	if f := s.fresh; probe && f != nil && !f.blocked {
-		if untried := f.untried(); untried != nil && untried.untried() && f.ready(untried) <= now {
-			q, t = f, untried
-		}
-	}
-	// guard 15.17
-	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
-		t = q.removing.front // a delete makes room
-	}
-	if !probe && !q.blocked && !q.pace.spread { // guard 18.10
-		// guard 10.19
-		t = q.choose(now)
-	}
-	a := &Attempt{
-		Newest: t.seq, Probe: probe, Trial: q.blocked, Early: s.isOpen(t, now), Counts: t.first != 0, Kind: q.kindOf(t),
-		queue: q, task: t, startedAt: now, silent: t.isSilent(), removes: t.removes,
-	}
-	q.leave(t)
-	t.removes = false
-	s.begin(a)
-	return a
-}
-
-// begin records the start of an attempt. Its task is in no line.
-func (s *Schedule) begin(a *Attempt) {
-	q := a.queue
-	a.task.running = true
-	s.running[a.task] = a
-	q.running++
-	if q.failing {
-		s.failingRunning++
-	}
-	if a.silent {
-		q.silent++
-	}
-	s.turn++
-	q.served = s.turn
-	q.servedAt = a.startedAt
-	if s.sender != q {
-		s.sender, s.senderSince = q, a.startedAt
-	}
-	s.place(q)
-}
-
-// stop ends an attempt. Its task is in no line afterwards.
-func (s *Schedule) stop(a *Attempt, now Instant) {
-	q := a.queue
-	if a.silent {
-		q.silent--
-	}
-	if q.failing {
-		s.failingRunning--
-	}
-	switch a {
-	case s.hoping:
-		s.hoping = nil
-	case s.probing:
-		s.probing, s.hanging = nil, s.hung(a, now)
-	}
-	a.task.running = false
-	delete(s.running, a.task)
-	if a.ended != nil {
-		close(a.ended)
-	}
-	q.running--
-	s.renew(q, now)
-	s.place(q)
-}
-
-// complete records that a stopped task's writes up to seq are complete. It returns the range of
-// positions that are no longer pending. If left is true, the task has more to do, and the caller
-// enqueues it.
-func (s *Schedule) complete(a *Attempt, seq uint64, now Instant) (from, to uint64, left bool) {
-	q, t := a.queue, a.task
-	from = t.first
-	if t.seq > seq { // guard 12.2
-		t.first = a.newer
-		return from, t.first, true
-	}
-	if from != 0 {
-		s.pending--
-		q.pending--
-	}
-	if t.first = 0; !t.needless(now) {
-		return from, noPosition, true
-	}
-	s.drop(q, t)
-	return from, noPosition, false
 }
 
 // drop deletes a task that is in no line, and its queue if that is now empty.
@@ -320,17 +226,7 @@ func (s *Schedule) discard(q *Queue) {
 	}
 }
 
-// LetIn ends all restrictions that upstream's answers put on the attempt's namespace, if the attempt is a trial.
-func (s *Schedule) LetIn(a *Attempt) {
-	if !a.Trial {
-		return
-	}
-	q := a.queue
-	q.blocked, q.paused, q.throttled, q.refusing, q.full, q.backoff, q.notBefore = false, "", "", false, false, nil, 0
-	s.place(q)
-}
-
-// place updates a queue's position in the order of turns. A queue that was just served comes after the
+// place updates a queue's position in the order of turns, and wakes the caller if that is served sooner now. A queue that was just served comes after the
 // others, however long its next task has been due.
 func (s *Schedule) place(q *Queue) {
 	h := &s.turns.well
@@ -353,6 +249,6 @@ func (s *Schedule) place(q *Queue) {
 	}
 	if q.readyAt < s.wakeAt { // guard 18.1
 		s.wakeAt = q.readyAt
-		s.onSooner()
+		s.wake()
 	}
 }

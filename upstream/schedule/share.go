@@ -42,7 +42,7 @@ type turns struct{ well, failing heapOf[*Queue] }
 // none, it returns when to ask again; 0 means after a change.
 func (s *Schedule) inTurn(now Instant) (q *Queue, at Instant) {
 	heaps := []*heapOf[*Queue]{&s.turns.well, &s.turns.failing}
-	if s.failingRunning >= max(1, s.window*shareOfFailing/quarters) { // guard 16.21
+	if s.failingRunning >= max(1, s.concurrency*shareOfFailing/quarters) { // guard 16.21
 		heaps = heaps[:1]
 	}
 	for _, h := range heaps {
@@ -82,9 +82,9 @@ func (s *Schedule) over(q *Queue, now Instant) bool {
 		return active > 0
 	}
 	if q == s.sender && now-s.senderSince >= aloneAfter && now-q.answeredAt <= s.patience() {
-		return active >= soloPart(s.window)-others-q.silent
+		return active >= soloPart(s.concurrency)-others-q.silent
 	}
-	part := (s.window - others - q.silent) * shareOfFree
+	part := (s.concurrency - others - q.silent) * shareOfFree
 	if others > 0 {
 		part += quarters - 1 // rounded up, or the last free slot would stay free
 	}

@@ -43,19 +43,19 @@ func (t *task) postpone(now Instant) {
 	t.writtenAt, t.waited = now, uint32(min(milliseconds, math.MaxUint32))
 }
 
-// openUntil returns when nothing that was sent of the entry can land any more; 0 if all was answered.
-func (t *task) openUntil() Instant {
+// windowEnd returns the end of the entry's late window: nothing that was sent can land any more then; 0 if all was answered.
+func (t *task) windowEnd() Instant {
 	if t.retry == nil {
 		return 0
 	}
-	return t.retry.openUntil
+	return t.retry.windowEnd
 }
 
 // isLeft reports whether the task is left to the next start.
 func (t *task) isLeft() bool { return t.retry != nil && t.retry.isLeft }
 
 // needless reports whether the task has nothing left to do.
-func (t *task) needless(now Instant) bool { return t.first == 0 && t.openUntil() <= now }
+func (t *task) needless(now Instant) bool { return t.first == 0 && t.windowEnd() <= now }
 
 // untried reports whether no attempt has failed since the last success.
 func (t *task) untried() bool { return t.retry == nil || t.retry.attempts == 0 }

@@ -73,15 +73,15 @@ type Request struct {
 	Op      Op       // that it asks for
 	Name    [16]byte // a hash of the entry and the caller's name for the request
 	Content [8]byte  // a hash of all that the request asks for
-	Refused int      // the HTTP status of the refusal; 0 if it has made a write
-	Answer  string   // what its answer needs beside the write's number; no value
+	Refused int      // the HTTP status of the refusal; 0 if it was not refused
+	Answer  string   // what its answer needs beside the write's number, or the refusal; no value
 }
 
 // refused marks the operation of a request that has made no write.
 const refused = 1 << 7
 
-// EncodeRequest returns the record of a request. seq is the number of the write that it has made, or of the last
-// write before its refusal.
+// EncodeRequest returns the record of a request. seq is the number of the write that it has made; 0 if it was
+// refused and has made none.
 func EncodeRequest(key []byte, r *Request, seq uint64) []byte {
 	dst := binary.AppendUvarint([]byte{byte(r.Op)}, seq)
 	if r.Refused != 0 {

@@ -28,7 +28,7 @@ type Options struct {
 
 // Recover repairs a journal that cannot be opened. It copies the directory aside, reads the records
 // that pass their checks, and writes them to a new journal, which replaces the old one by a rename.
-// Afterwards nobody knows what was sent, and when: see Journal.Left and Journal.Sending. Recover leaves a healthy
+// Afterwards nobody knows what was sent, and when: see Journal.Left and Journal.LastSending. Recover leaves a healthy
 // journal unchanged.
 //
 // Errors: [store.ErrInUse], [store.ErrFormat] for another format, [record.ErrCorrupt] or
