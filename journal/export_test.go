@@ -89,7 +89,27 @@ func (j *Journal) check(tx *store.Tx) error {
 	if err := checkCopies(db); err != nil {
 		return err
 	}
-	return j.dead.check(db)
+	return errors.Join(j.dead.check(db), j.losses.check(db))
+}
+
+// check compares the losses that are known with the store.
+func (l *losses) check(db pebble.Reader) error {
+	want := newLosses(l.store, 0)
+	if err := want.load(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Equal(want.all, l.all) || want.bytes != l.bytes || want.lost != l.lost {
+		return fmt.Errorf("the losses %v (%d bytes, %d lost) are known, and the store has %v (%d bytes, %d lost)",
+			l.all, l.bytes, l.lost, want.all, want.bytes, want.lost)
+	}
+	for i := range l.all {
+		if _, ok, err := readVersion(db, l.all[i].ID, l.all[i].seq); err != nil || !ok {
+			return fmt.Errorf("version %d of %s is lost: found %v, %w", l.all[i].seq, l.all[i].ID, ok, err)
+		}
+	}
+	return nil
 }
 
 // checkCopies checks that the version of each settled copy is there.

@@ -17,6 +17,7 @@ type Fence struct {
 	pending *pendingSet
 	copies  *copies
 	dead    *deadIndex
+	losses  *losses
 	budget  int64 // bytes for the dead letters of conflicts; 0 means no bound
 }
 
@@ -60,6 +61,7 @@ const mostRemembered = 16
 func (f *Fence) Remembered(id ID) (base Base, left []Content, err error) {
 	history := &History{store: f.store, pending: f.pending, copies: f.copies}
 	versions, err := history.Of(id, mostRemembered)
+	overwrote := false // the next one was about to overwrite another host's state
 	for _, v := range versions {
 		content := ContentOf(v.Op, v.Value)
 		switch v.State {
@@ -67,9 +69,17 @@ func (f *Fence) Remembered(id ID) (base Base, left []Content, err error) {
 			return Base{Known: true, Present: v.Op == Put, Content: content, Origin: Origin{Seq: v.Seq}}, left, err
 		case PastDead:
 			left = append(left, content)
-		case PastShown:
+		case PastLost:
+			if overwrote = v.Apart; v.Apart {
+				continue
+			}
+			return Base{}, left, err
+		case PastShown, PastGone:
 			return Base{}, left, err // guard 17.52
 		case PastPending, PastSuperseded: // perhaps never sent
+		}
+		if overwrote { // guard 17.70
+			return Base{}, left, err
 		}
 	}
 	return Base{}, left, err
@@ -130,6 +140,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 			}
 			forgets(tx)
 			if last != nil && !w.LosesTies && w.Over == nil { // guard 17.2
+				f.losses.add(tx, w.ID, w.Seq, w.Value, record.Loss{At: unixNow()})
 				f.dead.set(tx, &record.Dead{
 					ID: w.ID, Pending: *last, Value: w.Value, Author: w.Author, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
 					Winner: winnerOf(o, at),
@@ -139,8 +150,12 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 		if err := f.store.Update(r); err != nil {
 			return err
 		}
-		return f.dead.boundConflicts(f.budget)
+		return errors.Join(f.dead.boundConflicts(f.budget), f.boundLosses())
 	})
+}
+
+func (f *Fence) boundLosses() error {
+	return f.losses.bound(func(bytes int64) { f.copies.unnamed.Add(bytes) })
 }
 
 // winnerOf returns another host's state as a winner. o is nil for a delete.
@@ -210,13 +225,14 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 // that upstream has shown before with the same time and value is kept only once. KeepOverwritten never
 // returns [ErrFull].
 func (f *Fence) KeepOverwritten(w Write, o Observation, reason string) error {
-	return f.keepTheirs(theirLetter(w, Put, o, reason))
+	return f.keepTheirs(theirLetter(w, Put, o, reason), &o)
 }
 
 // KeepOverwrittenDelete keeps, like [Fence.KeepOverwritten], another host's delete, which a write is
 // about to overwrite. at is the time of the delete in Unix seconds.
 func (f *Fence) KeepOverwrittenDelete(w Write, at float64, reason string) error {
-	return f.keepTheirs(theirLetter(w, Delete, Observation{CreatedAt: at, UpdatedAt: at}, reason))
+	o := Observation{CreatedAt: at, UpdatedAt: at}
+	return f.keepTheirs(theirLetter(w, Delete, o, reason), &o)
 }
 
 // theirLetter makes a dead letter of another host's state that a write overwrites. The letter has no
@@ -234,14 +250,14 @@ func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
 	}
 }
 
-func (f *Fence) keepTheirs(letter *record.Dead) error {
+func (f *Fence) keepTheirs(letter *record.Dead, o *Observation) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
 	}
 	defer f.store.Release()
-	err := f.keepOverwritten(letter)
+	err := f.keepOverwritten(letter, o)
 	if err == nil {
-		err = f.dead.boundConflicts(f.budget)
+		err = errors.Join(f.dead.boundConflicts(f.budget), f.boundLosses())
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the state that write %d to %s overwrites: %w", letter.SupersededBy, letter.ID, err)
@@ -249,7 +265,16 @@ func (f *Fence) keepTheirs(letter *record.Dead) error {
 	return nil
 }
 
-func (f *Fence) keepOverwritten(letter *record.Dead) error {
+// keepLost keeps another host's state as a version that is lost.
+func (f *Fence) keepLost(tx *store.Tx, letter *record.Dead, o *Observation) {
+	letter.Seq = tx.TakeSeq()
+	tx.SetVersion(letter.ID, letter.Seq, &record.Version{
+		Op: letter.Op, Shown: true, At: letter.WrittenAt, Author: o.Author, Host: o.Host, ListBytes: letter.ListBytes, Value: o.Value,
+	})
+	f.losses.add(tx, letter.ID, letter.Seq, o.Value, record.Loss{At: unixNow(), Apart: true})
+}
+
+func (f *Fence) keepOverwritten(letter *record.Dead, o *Observation) error {
 	kept, err := f.dead.findTheirs(letter)
 	if err != nil {
 		return err
@@ -259,14 +284,14 @@ func (f *Fence) keepOverwritten(letter *record.Dead) error {
 	}
 	return f.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		if kept == nil {
-			letter.Seq = tx.TakeSeq()
+			f.keepLost(tx, letter, o)
 			f.dead.set(tx, letter)
 			return nil
 		}
 		err := stillDead(tx, kept.Seq)
 		switch {
 		case errors.Is(err, ErrNoDeadLetter): // somebody has just retried or discarded it
-			letter.Seq = tx.TakeSeq()
+			f.keepLost(tx, letter, o)
 		case err != nil:
 			return err
 		default: // an earlier write was about to overwrite the same state

@@ -121,6 +121,7 @@ type Journal struct {
 	pending  *pendingSet
 	copies   *copies
 	dead     *deadIndex
+	losses   *losses
 	evictor  *evictor
 	history  *retention
 	full     *fullness

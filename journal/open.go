@@ -42,14 +42,18 @@ func Open(opts Options) (*Journal, error) {
 	if err != nil && !store.IsDamage(err) { // Run finds the damage too, and refuses the start
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
+	lost := newLosses(s, opts.MaxBytes)
+	if err := lost.load(); err != nil {
+		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
+	}
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
+		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, losses: lost, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
 		Trust:    copies.trust,
 		Keys:     &Keys{store: s, copies: copies},
-		History:  &History{store: s, pending: pending, copies: copies, dead: dead},
+		History:  &History{store: s, pending: pending, copies: copies, dead: dead, losses: lost},
 		Listings: &Listings{store: s, copies: copies},
-		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
+		opts:     opts, store: s, pending: pending, copies: copies, dead: dead, losses: lost,
 		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
 		history:  &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
 		full:     full,

@@ -44,6 +44,9 @@ func (v *Version) Tag() string {
 	return `"revision-` + strconv.FormatUint(v.Revision, 10) + `"`
 }
 
+// lost reports whether the version has lost a conflict between hosts.
+func (v *Version) lost() bool { return v.State == journal.PastLost }
+
 func (v *Version) is(op journal.Op, value string) bool { return v.Op == op && v.Value == value }
 
 // Versions returns the versions of an entry that are kept here or upstream, each once: the present one first, then
@@ -186,12 +189,12 @@ func isLater(v *Version, now *cache.Item) bool {
 }
 
 // earlierVersion returns the version that to names, or without a name the one before the newest. It skips
-// writes that upstream has refused, unless to names one. missing says why versions may be missing.
+// writes that upstream has refused, and what has lost a conflict, unless to names one. missing says why versions may be missing.
 func earlierVersion(id journal.ID, versions []Version, to VersionName, missing error) (*Version, error) {
 	given := to != VersionName{}
 	found := slices.IndexFunc(versions, func(v Version) bool { return given && to.names(&v) })
 	if !given && len(versions) > 1 {
-		found = slices.IndexFunc(versions[1:], func(v Version) bool { return v.State != journal.PastDead }) + 1
+		found = slices.IndexFunc(versions[1:], func(v Version) bool { return !v.lost() && v.State != journal.PastDead }) + 1
 	}
 	switch {
 	case missing != nil && (found < 0 || !given && found == 0): // guard 9.67
@@ -265,6 +268,9 @@ func together(here, there []Version, trimmed bool) (all []Version) {
 			same := isSame(&mine, v)
 			if same {
 				v.Seq, v.Gap, v.Follows = mine.Seq, mine.Gap, mine.Follows
+				if mine.lost() {
+					v.State, v.LostAt = mine.State, mine.LostAt
+				}
 			}
 			return same
 		})
@@ -315,7 +321,7 @@ func withPresent(versions []Version, now *cache.Item) (all []Version, present in
 		v.Past = journal.Past{State: journal.PastShown, Op: journal.Put, Value: value, WrittenAt: updatedAt}
 	}
 	present = slices.IndexFunc(versions, func(s Version) bool {
-		return s.State != journal.PastDead && s.State != VersionUnsealed && s.State != journal.PastSuperseded && s.is(v.Op, v.Value)
+		return !s.lost() && s.State != journal.PastDead && s.State != VersionUnsealed && s.State != journal.PastSuperseded && s.is(v.Op, v.Value)
 	})
 	if present >= 0 {
 		return versions, present, err

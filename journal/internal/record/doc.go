@@ -12,6 +12,7 @@
 //	u/               what upstream's engine has seen, in the engine's own form; missing if it keeps none
 //	v/ns/key/u64     version of an entry, u64 its sequence number: a write, or what upstream has
 //	                 shown; it never changes
+//	x/ns/key/u64     loss of a version, u64 that of the version: it is lost, or gone
 //	p/ns/key/u64     pending write, u64 that of its version
 //	a/ns/key         what requests may have left of the entry, besides its pending write, since it last settled
 //	s/ns/key         settled copy of an entry
@@ -34,10 +35,13 @@
 //	state    uv seq  uv pending records  uv pending bytes  u64le sum
 //	         uv dead letters  uv dead-letter bytes  uv batches
 //	         if not 0, of the dead-letter bytes those of conflicts between hosts: uv
-//	retention  f64 newest written_at of a removed version
+//	retention  f64 newest written_at of a removed version  uv highest number of one; in the records of an
+//	         older botwired, it is missing
 //	version  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 upstream has shown it, 1 it replaced a
 //	         pending write)  f64 written_at  if bit 1 of the flags is set: uv seq of that write
 //	         str author  str host  uv list bytes  value
+//	loss     flags (1 byte: bit 0 upstream has ceased to hold it, 1 it was never in force here)
+//	         f64 when the journal learnt of it  uv its place in their order  uv the bytes that it counts for
 //	pending  op (1 byte: 1 put, 2 delete)
 //	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 loses ties, 3 fenced,
 //	         4 the value is in the version: not in a dead letter)
