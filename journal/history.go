@@ -15,7 +15,6 @@ type History struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
-	dead    *deadIndex
 	losses  *losses
 }
 
@@ -109,6 +108,27 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	return versions, errors.Join(it.Error(), h.store.AwaitDurable())
 }
 
+// Version returns one version of an entry, durably; ok is false if it is not kept, or damaged.
+func (h *History) Version(id ID, seq uint64) (p Past, ok bool, err error) {
+	if err := h.store.Acquire(); err != nil {
+		return p, false, err
+	}
+	defer h.store.Release()
+	if err := h.pending.faultIn(id); err != nil {
+		return p, false, err
+	}
+	snapshot := h.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	v, ok, err := readVersion(snapshot, id, seq)
+	if err != nil || !ok {
+		return p, false, ignoreDamage(err)
+	}
+	if p, err = h.withState(snapshot, pastOf(id, seq, &v)); err != nil {
+		return p, false, err
+	}
+	return p, true, h.store.AwaitDurable()
+}
+
 // isAbove sets the version's Gap. seq is the number of the next older version that is kept; 0 if there is none.
 func (p *Past) isAbove(seq uint64) {
 	if seq < p.Follows && p.Gap == "" { // guard 13.84
@@ -127,6 +147,11 @@ func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
 	if err != nil {
 		return past, err
 	}
+	return h.withState(r, past)
+}
+
+// withState returns a version with what became of it.
+func (h *History) withState(r pebble.Reader, past Past) (Past, error) {
 	l, ended, err := lossOf(r, past.ID, past.Seq)
 	if err != nil {
 		return past, err
@@ -187,7 +212,7 @@ func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastSta
 		return PastState(receipt.State.String()), err
 	}
 	letter, err := readDead(r, seq) // its receipt may be gone
-	if err == nil && letter.ID == id && !letter.Theirs && letter.Kind != Superseded {
+	if err == nil && letter.ID == id {
 		return PastDead, nil
 	}
 	if errors.Is(err, ErrNoDeadLetter) || store.IsDamage(err) {

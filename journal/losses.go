@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -94,6 +95,49 @@ func (l *losses) add(tx *store.Tx, id ID, seq uint64, value string, is record.Lo
 	key := record.LossKey(id, seq)
 	tx.Set(key, record.EncodeLoss(key, &is))
 	l.insert(lostVersion{id, seq, is})
+}
+
+// looksForLoss bounds how many of an entry's losses overwritten looks at.
+const looksForLoss = 16
+
+// overwritten keeps a state of another host as a version that is lost, unless it is among the last losses of the entry.
+func (l *losses) overwritten(id ID, v *record.Version) error {
+	kept, err := l.keeps(id, v)
+	if err != nil {
+		return err
+	}
+	if kept { // guard 17.4
+		return l.store.AwaitDurable()
+	}
+	return l.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		seq := tx.TakeSeq()
+		tx.SetVersion(id, seq, v)
+		l.add(tx, id, seq, v.Value, record.Loss{At: unixNow(), Apart: true})
+		return nil
+	}))
+}
+
+func (l *losses) keeps(id ID, v *record.Version) (kept bool, err error) {
+	prefix := record.LossesOf(id)
+	it, err := l.store.DB().NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	looks := 0
+	for ok := it.Last(); ok && looks < looksForLoss && !kept; ok = it.Prev() {
+		looks++
+		_, seq, err := record.ParseLossKey(it.Key())
+		if err != nil {
+			continue
+		}
+		other, ok, err := readVersion(l.store.DB(), id, seq)
+		if err != nil && !store.IsDamage(err) {
+			return false, err
+		}
+		kept = err == nil && ok && other == *v
+	}
+	return kept, it.Error()
 }
 
 // remove removes a loss. The version stays, unless it was never in force here.
@@ -230,25 +274,21 @@ func (h *History) Lost(namespace string, before uint64, limit int) (versions []P
 	return versions, h.store.AwaitDurable()
 }
 
-// WasLost reports whether write seq to an entry, or a newer one of this journal's, has lost a conflict between hosts, durably.
-func (h *History) WasLost(id ID, seq uint64) (lost bool, err error) {
-	if err := h.store.Acquire(); err != nil {
-		return false, err
-	}
-	defer h.store.Release()
-	err = store.Each(h.store.DB(), record.LossKey(id, seq), record.After(record.LossesOf(id)), func(key, value []byte) error {
+// has reports whether write seq to an entry, or a newer one, has lost a conflict between hosts.
+func (l *losses) has(id ID, seq uint64) (lost bool, err error) {
+	err = store.Each(l.store.DB(), record.LossKey(id, seq), record.After(record.LossesOf(id)), func(key, value []byte) error {
 		body, err := record.Unseal(key, value)
 		if err != nil {
 			return ignoreDamage(err)
 		}
-		l, err := record.DecodeLoss(body)
-		if lost = err == nil && !l.Gone && !l.Apart; lost {
+		one, err := record.DecodeLoss(body)
+		if lost = err == nil && !one.Gone && !one.Apart; lost { // guard 17.9
 			return errEnough
 		}
 		return ignoreDamage(err)
 	})
-	if lost {
-		return true, h.store.AwaitDurable()
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
-	return false, ignoreDamage(err)
+	return lost, ignoreDamage(err)
 }

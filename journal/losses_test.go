@@ -72,12 +72,12 @@ func TestTheLoserIsAVersion(t *testing.T) {
 	theirs := foreign("earlier", 20)
 	theirs.Author, theirs.Host, theirs.MadeAt = "their agent", "their host", 19
 	for range 2 { // once
-		no(t, j.Fence.KeepOverwritten(w, theirs, "another host wrote earlier"))
+		no(t, j.Fence.KeepOverwritten(w.ID, theirs))
 	}
 	no(t, j.Settle(w))
 	gone := put(t, j, other, "mine")
 	no(t, j.Fence.LoseToDelete(gone, gone.WrittenAt+5, "another host deleted later"))
-	no(t, j.Fence.KeepOverwrittenDelete(put(t, j, other, "again"), 30, "another host deleted earlier"))
+	no(t, j.Fence.KeepOverwrittenDelete(put(t, j, other, "again").ID, 30))
 	for name, j := range map[string]*journal.Journal{"": j, "after a power cut: ": open(t, crash(fs))} {
 		wantPast(t, j, a, "theirs theirs current", "mine ours lost", "old theirs shown")
 		wantPast(t, j, b, "earlier theirs lost", "later ours current")
@@ -94,9 +94,9 @@ func TestTheLoserIsAVersion(t *testing.T) {
 		if p := all[0]; p.WrittenAt != 19 || p.Author != "their agent" || p.Host != "their host" {
 			t.Errorf("%s%+v", name, p)
 		}
-		for write, want := range map[journal.Write]bool{mine: true, w: false, gone: true} {
-			if got, err := j.History.WasLost(write.ID, write.Seq); got != want || err != nil {
-				t.Errorf("%swrite %d was lost: %v, %v", name, write.Seq, got, err)
+		for write, want := range map[*journal.Write]bool{&mine: true, &w: false, &gone: true} {
+			if state, got, err := j.IsDead(write.ID, write.Seq); got != want || got && state != journal.ReceiptSuperseded || err != nil {
+				t.Errorf("%swrite %d was lost: %v, %v, %v", name, write.Seq, state, got, err)
 			}
 		}
 		check(t, j)
@@ -110,7 +110,10 @@ func TestALossIsNotShownBeforeItIsDurable(t *testing.T) {
 			lost, err := j.History.Lost("", 0, 10)
 			return len(lost) > 0, err
 		},
-		"answer": func(j *journal.Journal, w journal.Write) (bool, error) { return j.History.WasLost(w.ID, w.Seq) },
+		"answer": func(j *journal.Journal, w journal.Write) (bool, error) {
+			_, dead, err := j.IsDead(w.ID, w.Seq)
+			return dead, err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -146,7 +149,7 @@ func TestLossesHaveRoomOfTheirOwn(t *testing.T) {
 			a := key("a")
 			for i := range 3 {
 				no(t, j.Fence.Lose(put(t, j, a, fmt.Sprint("mine", i)), foreign(fmt.Sprint("theirs", i), 20+float64(i)), "later"))
-				no(t, j.Fence.KeepOverwritten(put(t, j, a, "waits"), foreign(fmt.Sprint("earlier", i), 10+float64(i)), "earlier"))
+				no(t, j.Fence.KeepOverwritten(put(t, j, a, "waits").ID, foreign(fmt.Sprint("earlier", i), 10+float64(i))))
 			}
 			no(t, remove(j))
 			want := []string{
@@ -176,12 +179,12 @@ func TestTheOldestLossesGoFirst(t *testing.T) {
 	for i := range 30 {
 		w := put(t, j, a, fmt.Sprint(i, strings.Repeat("x", 500)))
 		no(t, j.Fence.Lose(w, foreign(fmt.Sprint(i, strings.Repeat("y", 500)), 20+float64(i)), "later"))
-		no(t, j.Fence.KeepOverwritten(waits, foreign(fmt.Sprint(i, strings.Repeat("z", 500)), 20+float64(i)), "earlier"))
+		no(t, j.Fence.KeepOverwritten(waits.ID, foreign(fmt.Sprint(i, strings.Repeat("z", 500)), 20+float64(i))))
 	}
 	for _, j := range []*journal.Journal{j, open(t, crash(fs), bounded)} {
 		lost := lostOf(t, j, "")
-		if n := len(lost); n != 17 || j.Stats().Lost != n { // 10 KiB, and each counts for 500, its name, and 64
-			t.Errorf("%d are lost, and %d are counted", n, j.Stats().Lost)
+		if n := len(lost); n != 17 || j.Stats().Conflicts != n { // 10 KiB, and each counts for 500, its name, and 64
+			t.Errorf("%d are lost, and %d are counted", n, j.Stats().Conflicts)
 		}
 		ours, theirs := pastOf(t, j, a), pastOf(t, j, b)
 		if len(ours) != 60 || len(theirs) != 1+9 {
@@ -196,7 +199,7 @@ func TestTheOldestLossesGoFirst(t *testing.T) {
 	if got := pastOf(t, j, a); len(got) != 9 {
 		t.Errorf("%d versions of a", len(got))
 	}
-	no(t, j.Fence.KeepOverwritten(waits, foreign(strings.Repeat("y", budget), 20), "earlier"))
+	no(t, j.Fence.KeepOverwritten(waits.ID, foreign(strings.Repeat("y", budget), 20)))
 	if lost := lostOf(t, j, ""); len(lost) != 1 {
 		t.Errorf("%d are lost beside one that is too large", len(lost))
 	}
@@ -210,6 +213,54 @@ func TestTheOldestLossesGoFirst(t *testing.T) {
 		t.Error(err)
 	}
 	check(t, j)
+}
+
+// contract 13: a history of 1 MiB under constant conflicts: the oldest versions go, and how far back it reaches is known; what
+// is pending, and the newest states, stay, and so does what is lost, as far as it has room.
+func TestConstantConflicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		bounded := func(o *journal.Options) { o.MaxBytes, o.HistoryBytes = 1<<20, 1<<20 }
+		j := open(t, fs, bounded)
+		waits := put(t, j, key("waits"), "waits")
+		began := nowSeconds()
+		text := strings.Repeat("x", 1000)
+		const entries, rounds = 10, 400
+		for round := range rounds {
+			for n := range entries {
+				id := key("%d", n)
+				w := put(t, j, id, fmt.Sprint("mine ", round, text))
+				if round%2 == 0 {
+					no(t, j.Fence.Lose(w, foreign(fmt.Sprint("theirs ", round, text), w.WrittenAt+1), "later"))
+				} else {
+					no(t, j.Fence.KeepOverwritten(id, foreign(fmt.Sprint("earlier ", round, text), w.WrittenAt-1)))
+					no(t, j.Settle(w))
+				}
+			}
+			tick()
+			if round%20 == 0 {
+				no(t, j.MaintainOnce())
+			}
+		}
+		no(t, j.MaintainOnce())
+		for name, j := range map[string]*journal.Journal{"": j, "after a power cut: ": open(t, crash(fs), bounded)} {
+			expect(t, j, waits.ID, journal.Value, "waits")
+			for n := range entries {
+				expect(t, j, key("%d", n), journal.Settled, fmt.Sprint("mine ", rounds-1, text))
+			}
+			if since := j.History.Since(); since <= began || since >= nowSeconds() {
+				t.Errorf("%sthe history reaches back to %f, and began at %f", name, since, began)
+			}
+			lost := lostOf(t, j, "")
+			if n := len(lost); n < 110 || n > 125 { // 128 KiB
+				t.Errorf("%s%d are lost", name, n)
+			}
+			if past := pastOf(t, j, key("0")); len(past) < 12 || len(past) > 300 || !strings.HasSuffix(past[len(past)-1], "lost") && len(past) > 250 {
+				t.Errorf("%s%d versions are kept", name, len(past))
+			}
+			check(t, j)
+		}
+	})
 }
 
 // A version that is lost does not pass for the state of a time when versions that came after it were removed for room; and
@@ -228,7 +279,7 @@ func TestLossesInARewind(t *testing.T) {
 		early := nowSeconds()
 		tick()
 		overwrites := put(t, j, b, "mine")
-		no(t, j.Fence.KeepOverwritten(overwrites, foreign("theirs", early), "earlier"))
+		no(t, j.Fence.KeepOverwritten(overwrites.ID, foreign("theirs", early)))
 		settle(t, j, b)
 		put(t, j, a, "new")
 		settle(t, j, a)
@@ -259,7 +310,7 @@ func TestLossesInARewind(t *testing.T) {
 func TestLossesHideNoGap(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a := key("a")
-	no(t, j.Fence.KeepOverwritten(put(t, j, a, "1"), foreign("theirs", 20), "earlier"))
+	no(t, j.Fence.KeepOverwritten(put(t, j, a, "1").ID, foreign("theirs", 20)))
 	put(t, j, a, "2")
 	no(t, j.BoundHistory(1))
 	all, err := j.History.Of(a, 2)
@@ -287,7 +338,7 @@ func TestRememberedBeforeALoss(t *testing.T) {
 			a := key("a")
 			no(t, j.Settle(put(t, j, a, "old")))
 			w := put(t, j, a, "new")
-			no(t, j.Fence.KeepOverwritten(w, foreign("theirs", 20), "earlier"))
+			no(t, j.Fence.KeepOverwritten(w.ID, foreign("theirs", 20)))
 			test.ends(t, j, w)
 			no(t, j.EvictCopies(t.Context()))
 			base, _, err := j.Fence.Remembered(a)
@@ -307,7 +358,7 @@ func TestLossesArePurgedAndRecovered(t *testing.T) {
 	for _, id := range []journal.ID{a, b} {
 		no(t, j.Fence.Lose(put(t, j, id, "mine"), foreign("theirs", 20), "later"))
 		w := put(t, j, id, "again")
-		no(t, j.Fence.KeepOverwritten(w, foreign("earlier", 10), "earlier"))
+		no(t, j.Fence.KeepOverwritten(w.ID, foreign("earlier", 10)))
 		no(t, j.Settle(w))
 	}
 	done, err := j.Purge(t.Context(), "ns", "a", j.Stats().LastSeq)

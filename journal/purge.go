@@ -284,10 +284,7 @@ func (p *purge) ofReceipt(key, body []byte) bool {
 	return err == nil && p.covers(r.ID) && seq <= p.until(r.Op == Put)
 }
 
-// takesLetter also takes what a delete of the purge has superseded.
-func (p *purge) takesLetter(l *record.Dead) bool {
-	return p.covers(l.ID) && l.Seq <= p.until(l.Kind != Superseded)
-}
+func (p *purge) takesLetter(l *record.Dead) bool { return p.covers(l.ID) && l.Seq <= p.upTo }
 
 func (p *purge) ofLetter(key, body []byte) bool {
 	seq, err := record.ParseDeadKey(key)

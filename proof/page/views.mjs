@@ -32,7 +32,7 @@ export const VIEWS = {
   rewind: ["memory/chats", ".entries .rows a", "Undo…", "dialog .named"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],
-  conflict: ["dead-letters", ".letter .chip.superseded", "Compare", ".compared mark"],
+  conflict: ["dead-letters", ".lost", "Compare", ".changes mark"],
 };
 
 // FRESH are those of a daemon that knows nothing yet.
