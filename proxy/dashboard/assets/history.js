@@ -15,7 +15,7 @@ const STATES = {
   settled: "settled",
   superseded: "overwritten",
   dead: "refused by upstream, or dropped by a person",
-  lost: "lost a conflict: the write of the other host is later",
+  lost: "lost a conflict: the other host's write is later",
   shown: "read from upstream",
   absent: "upstream has none",
   unsealed: "from before the namespace was sealed, when anybody could write it",

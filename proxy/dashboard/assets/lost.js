@@ -38,7 +38,7 @@ export function Conflicts({ daemon }) {
   const shown = value ?? kept;
   if (!shown?.lost.length) return html`<${Problem} error=${error} />`;
   return html`
-    <section aria-labelledby="conflicts">
+    <section class="conflicts" aria-labelledby="conflicts">
       <header class="title"><h2 id="conflicts">Conflicts</h2><p class="note">Of two hosts' writes to one entry the later one stays. The other is in the entry's history: compare them there, and bring that one back if you want it.</p></header>
       <${Problem} error=${error} />
       <ul class="letters">${shown.lost.map((l) => html`<${Lost} key=${l.seq} lost=${l} compare=${() => compare(l)} />`)}</ul>
