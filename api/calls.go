@@ -133,6 +133,22 @@ func (c *Client) DeadLetters(ctx context.Context) (all []ListedDeadLetter, err e
 	return all, nil
 }
 
+// Lost returns all states that have lost a conflict between two hosts, or those of a namespace, the last one first.
+func (c *Client) Lost(ctx context.Context, namespace string) (all []LostState, err error) {
+	r := Request{Path: Surface("revisions", "lost"), Query: url.Values{"limit": {strconv.Itoa(listPage)}}}
+	if namespace != "" {
+		r.Query.Set("namespace", namespace)
+	}
+	all = []LostState{}
+	for page, err := range pages(ctx, c, r, func(p *Lost) *string { return p.Next }) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Lost...)
+	}
+	return all, nil
+}
+
 // Namespaces returns the namespaces in which the daemon knows entries, by name.
 func (c *Client) Namespaces(ctx context.Context) (all []Namespace, err error) {
 	r := Request{Path: Surface("namespaces"), Query: url.Values{"limit": {strconv.Itoa(listPage)}}}

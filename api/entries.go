@@ -12,16 +12,17 @@ type Revisions struct {
 // Revision is one state of an entry.
 type Revision struct {
 	Revision  *uint64  `json:"revision"` // upstream's, or the daemon's if upstream keeps none; null if it has none
-	State     string   `json:"state"`    // "settled", "pending", "superseded", "dead", "shown" or "absent"
+	State     string   `json:"state"`    // "settled", "pending", "superseded", "dead", "lost", "shown" or "absent"
 	Op        string   `json:"op"`
-	Value     *string  `json:"value"`      // null for a delete
-	Bytes     int      `json:"bytes"`      // in BotWire's count: characters
-	CreatedAt *float64 `json:"created_at"` // Unix seconds; null for a delete and for a pending write
-	UpdatedAt float64  `json:"updated_at"` // Unix seconds, by the writer's clock
-	Host      string   `json:"host"`       // "" if unknown
-	Here      bool     `json:"here"`       // written by this daemon
-	Author    string   `json:"author"`     // the program that wrote it, by its own word; "" if unknown
-	Seq       *uint64  `json:"seq"`        // the state's number in this daemon's journal; null if it has none
+	Value     *string  `json:"value"`             // null for a delete
+	Bytes     int      `json:"bytes"`             // in BotWire's count: characters
+	CreatedAt *float64 `json:"created_at"`        // Unix seconds; null for a delete and for a pending write
+	UpdatedAt float64  `json:"updated_at"`        // Unix seconds, by the writer's clock
+	Host      string   `json:"host"`              // "" if unknown
+	Here      bool     `json:"here"`              // written by this daemon
+	Author    string   `json:"author"`            // the program that wrote it, by its own word; "" if unknown
+	Seq       *uint64  `json:"seq"`               // the state's number in this daemon's journal; null if it has none
+	LostAt    *float64 `json:"lost_at,omitempty"` // Unix seconds: when the daemon learnt that it has lost a conflict between two hosts; nil if it has not
 	// Gap says why the state before it is missing, so that the next one in the list is older: "forgotten", it was, or may
 	// have been, removed for room; "damaged". "" if nothing is known to be missing.
 	Gap string `json:"gap,omitempty"`
@@ -33,6 +34,27 @@ func (r *Revision) Text() string {
 		return ""
 	}
 	return *r.Value
+}
+
+// Lost is a page of the states that have lost a conflict between two hosts, the last one first: GET
+// /_botwired/revisions/lost.
+type Lost struct {
+	Lost []LostState `json:"lost"`
+	Next *string     `json:"next"` // the next page's parameter after; null on the last page
+}
+
+// LostState is a state that has lost a conflict between two hosts, without its value.
+type LostState struct {
+	Namespace string   `json:"namespace"`
+	Key       string   `json:"key"`
+	Revision  *uint64  `json:"revision"` // see [Revision]
+	Op        string   `json:"op"`
+	UpdatedAt float64  `json:"updated_at"` // Unix seconds, by the writer's clock
+	LostAt    *float64 `json:"lost_at"`    // Unix seconds
+	Host      string   `json:"host"`       // "" if unknown
+	Here      bool     `json:"here"`       // written by this daemon
+	Author    string   `json:"author"`     // "" if unknown
+	Seq       *uint64  `json:"seq"`
 }
 
 // Undone is an entry whose earlier state was written again: POST /_botwired/undo.

@@ -24,7 +24,7 @@ type Status struct {
 	OldestPendingSeconds float64       `json:"oldest_pending_seconds"`
 	DeadLetters          int           `json:"dead_letters"`
 	OpenDeadLetters      int           `json:"open_dead_letters"` // those that need a decision
-	Conflicts            int           `json:"conflicts"`         // those that have lost a conflict between hosts: time has decided them
+	Conflicts            int           `json:"conflicts"`         // states that have lost a conflict between two hosts: time has decided them
 	LastSeq              uint64        `json:"last_seq"`
 	Rebuilding           bool          `json:"rebuilding"`     // the daemon is still reading its journal, and does not know all pending writes yet
 	DamagedCopies        int64         `json:"damaged_copies"` // found since the start

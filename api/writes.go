@@ -111,13 +111,11 @@ type DeadLetters struct {
 	DeadLetters []ListedDeadLetter `json:"dead_letters"`
 }
 
-// ListedDeadLetter is a write that upstream refused for good, that lost a conflict between hosts, or
-// that a user dropped. It has no value.
+// ListedDeadLetter is a write that upstream refused for good, or that a user dropped. It has no value.
 type ListedDeadLetter struct {
 	ID           string  `json:"id"`
-	Kind         string  `json:"kind"`                    // "refused", "superseded" in a conflict of hosts, or "dropped" by a user
-	Host         string  `json:"host"`                    // who made the write: "this" or "other"
-	SupersededBy uint64  `json:"superseded_by,omitempty"` // a later write to the entry that has settled, or the write that overwrote another host's
+	Kind         string  `json:"kind"`                    // "refused", or "dropped" by a user
+	SupersededBy uint64  `json:"superseded_by,omitempty"` // a later write to the entry that has settled
 	Seq          uint64  `json:"seq"`
 	Namespace    string  `json:"namespace"`
 	Key          string  `json:"key"`
@@ -127,20 +125,12 @@ type ListedDeadLetter struct {
 	Error        string  `json:"error"`
 	WrittenAt    float64 `json:"written_at"` // Unix seconds, by the writer's clock
 	RefusedAt    float64 `json:"refused_at"` // Unix seconds
-	Winner       *Winner `json:"winner,omitempty"`
 }
 
 // DeadLetter is a dead letter with its value: GET /_botwired/dead-letters/ID.
 type DeadLetter struct {
 	ListedDeadLetter
 	Value *string `json:"value"` // null for a delete
-}
-
-// Winner is the state that beat a superseded write.
-type Winner struct {
-	Host      string  `json:"host"`
-	WrittenAt float64 `json:"written_at"`      // Unix seconds, by the writer's clock
-	Value     *string `json:"value,omitempty"` // left out in lists and for a delete
 }
 
 // Retried counts dead letters that were made pending again: POST /_botwired/dead-letters/retry.

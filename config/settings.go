@@ -76,7 +76,7 @@ func Settings() []Setting {
 			Doc:   "settled copies on the disk, least recently used out first",
 			codec: size(oneMiB, maxSize, func(c *Config) *int64 { return &c.Cache.Disk })},
 		{Name: "history.disk", Default: "256MiB",
-			Doc:   "older versions of entries on the disk for `botwired history` and `botwired undo`, the oldest out first",
+			Doc:   "older versions of entries on the disk for `botwired history` and `botwired undo`, the oldest out first; what has lost a conflict of two hosts has an eighth of `journal.max_bytes` beside it",
 			codec: size(oneMiB, maxSize, func(c *Config) *int64 { return &c.History.Disk })},
 		{Name: "journal.max_bytes", Default: "256MiB",
 			Doc:   "pending writes and dead letters; beyond it a write is refused with 507",

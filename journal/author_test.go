@@ -77,8 +77,8 @@ func TestAuthor(t *testing.T) {
 	}
 }
 
-// A state of another host that upstream shows has its author and its host, and so has the dead letter of
-// the state. The same value by somebody else leaves the version and the disk as they are.
+// A state of another host that upstream shows has its author and its host, and so has what is
+// lost of it. The same value by somebody else leaves the version and the disk as they are.
 func TestAuthorOfAnotherHost(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	a := key("a")
@@ -94,9 +94,9 @@ func TestAuthorOfAnotherHost(t *testing.T) {
 		t.Errorf("the journal made %d batches", n-batches)
 	}
 	w := by(t, j, "mine", a, "mine")
-	no(t, j.Fence.KeepOverwritten(w, *o, "later"))
-	letters, err := j.DeadLetters(0, 10)
-	if no(t, err); len(letters) != 1 || letters[0].Author != "another" {
-		t.Errorf("the dead letters are %+v", letters)
+	no(t, j.Fence.KeepOverwritten(w.ID, *o))
+	lost, err := j.History.Lost("", 0, 10)
+	if no(t, err); len(lost) != 1 || lost[0].Author != "another" || lost[0].Host != "@elsewhere" {
+		t.Errorf("lost are %+v", lost)
 	}
 }

@@ -46,8 +46,8 @@ func TestCallsAfterClose(t *testing.T) {
 		"Fence.Base":                  func() error { _, err := j.Fence.Base(id); return err },
 		"Fence.Lose":                  func() error { return j.Fence.Lose(w, Observation{Value: "2"}, "later") },
 		"Fence.LoseToDelete":          func() error { return j.Fence.LoseToDelete(w, 1, "later") },
-		"Fence.KeepOverwrittenDelete": func() error { return j.Fence.KeepOverwrittenDelete(w, 1, "earlier") },
-		"Fence.KeepOverwritten":       func() error { return j.Fence.KeepOverwritten(w, Observation{Value: "2"}, "earlier") },
+		"Fence.KeepOverwrittenDelete": func() error { return j.Fence.KeepOverwrittenDelete(w.ID, 1) },
+		"Fence.KeepOverwritten":       func() error { return j.Fence.KeepOverwritten(w.ID, Observation{Value: "2"}) },
 	} {
 		if err := call(); !errors.Is(err, ErrClosed) {
 			t.Errorf("%s: %v", name, err)

@@ -206,7 +206,7 @@ func (v *victim) suffer(d damage) (outcome string) {
 	return "intact"
 }
 
-// onlyCopiesAreUnknown reports whether a dump differs from another one only in copies and receipts that
+// onlyCopiesAreUnknown reports whether a dump differs from another one only in copies, receipts and losses that
 // are unknown, or in a listing (contract 4).
 func onlyCopiesAreUnknown(want, got string) bool {
 	if want == got {
@@ -219,7 +219,7 @@ func onlyCopiesAreUnknown(want, got string) bool {
 		if noListing && strings.HasPrefix(line, "row ") {
 			continue
 		}
-		if (strings.HasPrefix(line, "receipt ") || strings.HasPrefix(line, "base of ")) && (len(rest) == 0 || rest[0] != line) {
+		if (strings.HasPrefix(line, "receipt ") || strings.HasPrefix(line, "base of ") || strings.HasPrefix(line, "lost ")) && (len(rest) == 0 || rest[0] != line) {
 			continue
 		}
 		entry, _, isCopy := strings.Cut(line, copied)

@@ -22,13 +22,11 @@ type deadIndex struct {
 	mu       sync.Mutex      // guards the fields below
 	open     []uint64        // dead letters that need a decision
 	openIn   map[string]int  // how many of them each namespace has
-	aged     []uint64        // dead letters of conflicts between hosts
 	unmarked map[ID][]uint64 // dead letters not marked as superseded
-	theirs   map[ID][]uint64 // dead letters that hold other hosts' states
 }
 
 func emptyDeadIndex(s *store.Store) *deadIndex {
-	return &deadIndex{store: s, openIn: make(map[string]int), unmarked: make(map[ID][]uint64), theirs: make(map[ID][]uint64)}
+	return &deadIndex{store: s, openIn: make(map[string]int), unmarked: make(map[ID][]uint64)}
 }
 
 // newDeadIndex reads the dead letters of a store that nothing else uses yet. On damage, it returns those
@@ -45,7 +43,7 @@ func newDeadIndex(s *store.Store) (*deadIndex, error) {
 func (d *deadIndex) count(st *Stats) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st.OpenDeadLetters, st.OpenIn, st.Conflicts = len(d.open), maps.Clone(d.openIn), len(d.aged)
+	st.OpenDeadLetters, st.OpenIn = len(d.open), maps.Clone(d.openIn)
 	if len(d.open) > 0 {
 		st.OldestOpen = d.open[0]
 	}
@@ -68,11 +66,8 @@ func (d *deadIndex) remove(tx *store.Tx, l *record.Dead) {
 			delete(d.openIn, l.Namespace)
 		}
 	}
-	d.aged = without(d.aged, l.Seq)
-	for _, entries := range []map[ID][]uint64{d.unmarked, d.theirs} {
-		if entries[l.ID] = without(entries[l.ID], l.Seq); len(entries[l.ID]) == 0 {
-			delete(entries, l.ID)
-		}
+	if d.unmarked[l.ID] = without(d.unmarked[l.ID], l.Seq); len(d.unmarked[l.ID]) == 0 {
+		delete(d.unmarked, l.ID)
 	}
 }
 
@@ -82,14 +77,8 @@ func (d *deadIndex) insert(l *record.Dead) {
 		d.open = with(d.open, l.Seq)
 		d.openIn[l.Namespace]++
 	}
-	if l.InConflict() {
-		d.aged = with(d.aged, l.Seq)
-	}
 	if l.SupersededBy == 0 {
 		d.unmarked[l.ID] = with(d.unmarked[l.ID], l.Seq)
-	}
-	if l.Theirs {
-		d.theirs[l.ID] = with(d.theirs[l.ID], l.Seq)
 	}
 }
 
@@ -107,24 +96,6 @@ func without(seqs []uint64, seq uint64) []uint64 {
 	default:
 		return slices.Delete(seqs, at, at+1)
 	}
-}
-
-// theirsOf returns the dead letters that hold other hosts' states of an entry.
-func (d *deadIndex) theirsOf(id ID) []uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.theirs[id])
-}
-
-// oldestConflict returns the oldest dead letter of a conflict between hosts, and whether there are
-// others.
-func (d *deadIndex) oldestConflict() (oldest uint64, others bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.aged) == 0 {
-		return 0, false
-	}
-	return d.aged[0], len(d.aged) > 1
 }
 
 // older returns the entry's unmarked dead letters that are older than a write.

@@ -31,9 +31,6 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		}
 		letter := letterOf(l)
 		letter.Value = ""
-		if letter.Winner != nil {
-			letter.Winner.Value = "" // guard 17.13
-		}
 		letters = append(letters, letter)
 		return nil
 	})
@@ -48,7 +45,7 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 
 func letterOf(l *record.Dead) DeadLetter {
 	return DeadLetter{
-		Write: writeOf(l.ID, &l.Pending, l.Value, l.Author), Kind: l.Kind, Theirs: l.Theirs, Winner: l.Winner, SupersededBy: l.SupersededBy,
+		Write: writeOf(l.ID, &l.Pending, l.Value, l.Author), Kind: l.Kind, SupersededBy: l.SupersededBy,
 		Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
 	}
 }
@@ -70,27 +67,32 @@ func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 	return letterOf(&l), nil
 }
 
-// IsDead reports whether write seq to an entry, or a newer one, is a durable dead letter. kind is that
-// of the oldest of these. IsDead reads only dead letters from seq on.
-func (j *Journal) IsDead(id ID, seq uint64) (kind DeadKind, dead bool, err error) {
+// IsDead reports whether write seq to an entry, or a newer one, has ended without reaching upstream, durably: it is a dead
+// letter, or it has lost a conflict between hosts. state is [ReceiptDead] or [ReceiptSuperseded]. IsDead reads only what has
+// ended from seq on.
+func (j *Journal) IsDead(id ID, seq uint64) (state ReceiptState, dead bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return 0, false, err
 	}
 	defer j.store.Release()
-	err = store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
-		if l.ID == id && !l.Theirs { // guard 17.9
-			kind = l.Kind
-			return errEnough
-		}
-		return nil
-	})
-	if dead = errors.Is(err, errEnough); dead {
+	state = ReceiptSuperseded
+	if dead, err = j.losses.has(id, seq); err == nil && !dead {
+		state = ReceiptDead
+		err = store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
+			if l.ID == id {
+				return errEnough
+			}
+			return nil
+		})
+		dead = errors.Is(err, errEnough)
+	}
+	if dead {
 		err = j.store.AwaitDurable() // guard 7.5
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("dead letters: %w", err)
+		return 0, false, fmt.Errorf("how write %d to %s has ended: %w", seq, id, err)
 	}
-	return kind, dead, nil
+	return state, dead, nil
 }
 
 // AnyWrite lets [Journal.Retry] undo every write.
@@ -98,8 +100,7 @@ const AnyWrite = math.MaxUint64
 
 // Retry makes a dead letter the newest write to its entry again, and removes the dead letter. It may
 // undo writes with sequence numbers up to last. It returns [ErrNewer] if this host has made a write
-// after last, if the dead letter is [Superseded], or if the settled copy shows another host's state
-// that is later than the dead letter. With [AnyWrite], it returns no [ErrNewer]. Unless last is
+// after last, or if the settled copy shows another host's state that is later than the dead letter. With [AnyWrite], it returns no [ErrNewer]. Unless last is
 // [AnyWrite], the write keeps its original time and is Fenced, so that the fence finds later states
 // that the journal does not know.
 //
@@ -118,11 +119,11 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	}
 	unlock := j.copies.lock(l.Namespace)
 	defer unlock()
-	if last != AnyWrite && (l.SupersededBy > last || l.Kind == Superseded) { // guard 13.13
+	if last != AnyWrite && l.SupersededBy > last { // guard 13.13
 		return Write{}, ErrNewer
 	}
 	r := &retrying{dead: l, letters: j.dead, appending: appending{
-		copies: j.copies, frees: budgeted(&l), unlock: unlock, sizing: sizing{anySize: true},
+		copies: j.copies, frees: l.Size(), unlock: unlock, sizing: sizing{anySize: true},
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes), Author: l.Author,
 			If: func(newest uint64) bool { return newest <= last }, // guard 13.11
@@ -148,14 +149,6 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, err
 	}
 	return r.journaled(), nil
-}
-
-// budgeted returns the number of bytes that a dead letter takes from the budget.
-func budgeted(l *record.Dead) int64 {
-	if l.InConflict() {
-		return 0
-	}
-	return l.Size()
 }
 
 // isNewer reports whether a settled copy shows a write after last. For another host's state, isNewer
@@ -186,10 +179,8 @@ func (r *retrying) Fill(tx *store.Tx) error {
 		return err
 	}
 	r.letters.remove(tx, &r.dead)
-	if !r.dead.Theirs { // another host's state has no receipt
-		// guard 13.7
-		r.copies.pending.receipts.add(tx, r.supersedes(&r.dead.Pending))
-	}
+	// guard 13.7
+	r.copies.pending.receipts.add(tx, r.supersedes(&r.dead.Pending))
 	return nil
 }
 

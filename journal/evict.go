@@ -213,7 +213,7 @@ func (e *evictor) dropOld(ctx context.Context) (removed int64, err error) {
 
 // rangeRemoval removes the copies or versions under a prefix, some at a time, and neighbours as one range:
 // under disk pressure, one record for each would take too much room. It leaves what a suspect namespace, a
-// pending write or a copy needs.
+// pending write or a copy needs, and what is lost or gone.
 type rangeRemoval struct {
 	*copies
 	prefix []byte
@@ -264,13 +264,18 @@ func (r *rangeRemoval) Fill(tx *store.Tx) error {
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	newest, before := 0.0, r.records // newest is of the removed versions
+	newest, upTo, before := 0.0, uint64(0), r.records // newest and upTo are of the removed versions
 	if isVersion(r.prefix) {
 		copies := namedVersions{reader: reader}
 		for i, key := range keys {
 			if id, seq, err := record.ParseVersionKey(key); err == nil && !stay[i] {
 				of, err := copies.of(id)
 				stay[i] = err != nil || of == seq // guard 3.42
+			}
+			if !stay[i] {
+				if stay[i], err = isLost(reader, key); err != nil { // guard 13.95
+					return err
+				}
 			}
 		}
 	}
@@ -280,6 +285,9 @@ func (r *rangeRemoval) Fill(tx *store.Tx) error {
 		if end < len(keys) && !stay[end] && !r.stays(keys[end]) {
 			r.records++
 			r.bytes, newest = r.bytes+int64(sizes[end]), max(newest, times[end])
+			if isVersion(r.prefix) {
+				upTo = max(upTo, numberOf(keys[end]))
+			}
 			continue
 		}
 		switch end - begin {
@@ -294,7 +302,7 @@ func (r *rangeRemoval) Fill(tx *store.Tx) error {
 	if isVersion(r.prefix) && r.records > before {
 		r.removals.Add(1)
 		if !r.byHand {
-			r.forgotten.add(tx, newest)
+			r.forgotten.add(tx, newest, upTo)
 		}
 	}
 	return nil
@@ -306,6 +314,15 @@ func (r *rangeRemoval) Durable() {
 	for _, id := range r.gone {
 		r.pending.readers.changed(Change{ID: id})
 	}
+}
+
+// numberOf returns the number of a version; 0 for a damaged key.
+func numberOf(key []byte) uint64 {
+	_, seq, err := record.ParseVersionKey(key)
+	if err != nil {
+		return 0
+	}
+	return seq
 }
 
 func isVersion(key []byte) bool { return bytes.HasPrefix(key, []byte(record.VersionPrefix)) }

@@ -89,7 +89,27 @@ func (j *Journal) check(tx *store.Tx) error {
 	if err := checkCopies(db); err != nil {
 		return err
 	}
-	return j.dead.check(db)
+	return errors.Join(j.dead.check(db), j.losses.check(db))
+}
+
+// check compares the losses that are known with the store.
+func (l *losses) check(db pebble.Reader) error {
+	want := newLosses(l.store, 0)
+	if err := want.load(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Equal(want.all, l.all) || want.bytes != l.bytes || want.lost != l.lost {
+		return fmt.Errorf("the losses %v (%d bytes, %d lost) are known, and the store has %v (%d bytes, %d lost)",
+			l.all, l.bytes, l.lost, want.all, want.bytes, want.lost)
+	}
+	for i := range l.all {
+		if _, ok, err := readVersion(db, l.all[i].ID, l.all[i].seq); err != nil || !ok {
+			return fmt.Errorf("version %d of %s is lost: found %v, %w", l.all[i].seq, l.all[i].ID, ok, err)
+		}
+	}
+	return nil
 }
 
 // checkCopies checks that the version of each settled copy is there.
@@ -119,10 +139,10 @@ func (d *deadIndex) check(db pebble.Reader) error {
 		want.insert(l)
 		return nil
 	})
-	if err == nil && (!slices.Equal(want.open, d.open) || !maps.Equal(want.openIn, d.openIn) || !slices.Equal(want.aged, d.aged) ||
-		!maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal) || !maps.EqualFunc(want.theirs, d.theirs, slices.Equal)) {
-		err = fmt.Errorf("of the dead letters, %v %v %v %v %v are known, and the store has %v %v %v %v %v",
-			d.open, d.openIn, d.aged, d.unmarked, d.theirs, want.open, want.openIn, want.aged, want.unmarked, want.theirs)
+	if err == nil && (!slices.Equal(want.open, d.open) || !maps.Equal(want.openIn, d.openIn) ||
+		!maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal)) {
+		err = fmt.Errorf("of the dead letters, %v %v %v are known, and the store has %v %v %v",
+			d.open, d.openIn, d.unmarked, want.open, want.openIn, want.unmarked)
 	}
 	return err
 }
@@ -137,6 +157,27 @@ func (j *Journal) Unmark(seq uint64) error {
 		j.dead.remove(tx, &l)
 		l.SupersededBy = 0
 		j.dead.set(tx, &l)
+		return nil
+	}))
+}
+
+// PutBackConflict makes the dead letter of an older botwired of a version that is lost, and removes the version.
+func (j *Journal) PutBackConflict(seq uint64, sealed []byte) error {
+	body, err := record.Unseal(record.DeadKey(seq), sealed)
+	if err != nil {
+		return err
+	}
+	l, err := record.DecodeDead(seq, body)
+	if err != nil {
+		return err
+	}
+	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		tx.Set(record.DeadKey(seq), sealed)
+		tx.Delete(record.LossKey(l.ID, seq))
+		tx.Delete(record.VersionKey(l.ID, seq))
+		totals := tx.Totals()
+		totals.AddDead(&l)
+		tx.SetTotals(totals)
 		return nil
 	}))
 }

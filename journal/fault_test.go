@@ -108,7 +108,7 @@ func TestFailedLogEndsTheJournal(t *testing.T) {
 			},
 			"lose": func(j *journal.Journal, w journal.Write) error { return j.Fence.Lose(w, foreign("2", 20), "later") },
 			"keepOverwritten": func(j *journal.Journal, w journal.Write) error {
-				return j.Fence.KeepOverwritten(w, foreign("2", 20), "earlier")
+				return j.Fence.KeepOverwritten(w.ID, foreign("2", 20))
 			},
 			"begin to send": func(j *journal.Journal, _ journal.Write) error { return j.BeginSending() },
 			"fill": func(j *journal.Journal, _ journal.Write) error {

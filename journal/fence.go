@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -16,14 +15,8 @@ type Fence struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
-	dead    *deadIndex
-	budget  int64 // bytes for the dead letters of conflicts; 0 means no bound
+	losses  *losses
 }
-
-// conflictShare is the divisor of Options.MaxBytes that bounds the dead letters of conflicts between
-// hosts. They come on top of MaxBytes: they need no decision, and a host whose writes keep losing must
-// still take writes.
-const conflictShare = 8
 
 // Base is the state that upstream holds until the pending write replaces it, as far as the journal
 // knows.
@@ -58,8 +51,9 @@ const mostRemembered = 16
 // confirmed write left upstream, and what refused or dropped writes since may have left there. The state is
 // unknown if upstream has shown another one since.
 func (f *Fence) Remembered(id ID) (base Base, left []Content, err error) {
-	history := &History{store: f.store, pending: f.pending, copies: f.copies}
+	history := &History{store: f.store, pending: f.pending, copies: f.copies, losses: f.losses}
 	versions, err := history.Of(id, mostRemembered)
+	overwrote := false // the next one was about to overwrite another host's state
 	for _, v := range versions {
 		content := ContentOf(v.Op, v.Value)
 		switch v.State {
@@ -67,9 +61,17 @@ func (f *Fence) Remembered(id ID) (base Base, left []Content, err error) {
 			return Base{Known: true, Present: v.Op == Put, Content: content, Origin: Origin{Seq: v.Seq}}, left, err
 		case PastDead:
 			left = append(left, content)
-		case PastShown:
+		case PastLost:
+			if overwrote = v.Apart; v.Apart {
+				continue
+			}
+			return Base{}, left, err
+		case PastShown, PastGone:
 			return Base{}, left, err // guard 17.52
 		case PastPending, PastSuperseded: // perhaps never sent
+		}
+		if overwrote { // guard 17.70
+			return Base{}, left, err
 		}
 	}
 	return Base{}, left, err
@@ -92,13 +94,11 @@ func (f *Fence) Written(id ID, seq uint64) (Content, bool, error) {
 }
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the
-// settled copy, unless the copy is newer or the disk lacks room. The write becomes a dead letter with
-// the state as its winner, unless it loses ties. If a newer write to the entry is pending, the old copy
+// settled copy, unless the copy is newer or the disk lacks room. The write's version is lost, unless the write loses ties. If a newer write to the entry is pending, the old copy
 // stays: the state became known after that write was made, so the write must still be compared with it.
 // Lose is durable when it returns; until then, readers of the entry wait (contract 7).
 //
-// The dead letters of Lose and [Fence.KeepOverwritten] together take at most an eighth of
-// Options.MaxBytes, on top of it. The oldest are removed first, and the last one stays.
+// What is lost takes at most an eighth of Options.MaxBytes, on top of it: the oldest losses are removed first.
 func (f *Fence) Lose(w Write, o Observation, reason string) error {
 	return f.lose(w, &o, cmp.Or(o.MadeAt, o.UpdatedAt), reason) // guard 17.55
 }
@@ -130,25 +130,14 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 			}
 			forgets(tx)
 			if last != nil && !w.LosesTies && w.Over == nil { // guard 17.2
-				f.dead.set(tx, &record.Dead{
-					ID: w.ID, Pending: *last, Value: w.Value, Author: w.Author, Kind: Superseded, Error: reason, RefusedAt: unixNow(),
-					Winner: winnerOf(o, at),
-				})
+				f.losses.add(tx, w.ID, w.Seq, w.Value, record.Loss{At: unixNow()})
 			}
 		}
 		if err := f.store.Update(r); err != nil {
 			return err
 		}
-		return f.dead.boundConflicts(f.budget)
+		return f.boundLosses()
 	})
-}
-
-// winnerOf returns another host's state as a winner. o is nil for a delete.
-func winnerOf(o *Observation, at float64) *Winner {
-	if o == nil {
-		return &Winner{At: at}
-	}
-	return &Winner{Present: true, Value: o.Value, At: at}
 }
 
 // won returns the change that another host's state makes to the settled copy and the listing. theirs is
@@ -205,117 +194,34 @@ func (f *Fence) replaced(r *retiring, o Observation, past *settledCopy) (fill fu
 	}, nil
 }
 
-// KeepOverwritten keeps another host's state, which a write is about to overwrite upstream, as a dead
-// letter with the write as its winner. The dead letter is durable when KeepOverwritten returns. A state
-// that upstream has shown before with the same time and value is kept only once. KeepOverwritten never
-// returns [ErrFull].
-func (f *Fence) KeepOverwritten(w Write, o Observation, reason string) error {
-	return f.keepTheirs(theirLetter(w, Put, o, reason))
-}
+// KeepOverwritten keeps another host's state, which a write is about to overwrite upstream, as a version that is lost. It is
+// durable when KeepOverwritten returns. A state that upstream has shown before with the same time and value is kept only once.
+// KeepOverwritten never returns [ErrFull].
+func (f *Fence) KeepOverwritten(id ID, o Observation) error { return f.keepTheirs(id, Put, &o) }
 
 // KeepOverwrittenDelete keeps, like [Fence.KeepOverwritten], another host's delete, which a write is
 // about to overwrite. at is the time of the delete in Unix seconds.
-func (f *Fence) KeepOverwrittenDelete(w Write, at float64, reason string) error {
-	return f.keepTheirs(theirLetter(w, Delete, Observation{CreatedAt: at, UpdatedAt: at}, reason))
+func (f *Fence) KeepOverwrittenDelete(id ID, at float64) error {
+	return f.keepTheirs(id, Delete, &Observation{UpdatedAt: at})
 }
 
-// theirLetter makes a dead letter of another host's state that a write overwrites. The letter has no
-// number yet.
-func theirLetter(w Write, op Op, o Observation, reason string) *record.Dead {
-	return &record.Dead{
-		ID: w.ID, Kind: Superseded, SupersededBy: w.Seq, Error: reason, RefusedAt: unixNow(), Theirs: true,
-		Pending: record.Pending{
-			Op: op, Bytes: int32(len(o.Value)), ListBytes: int32(o.ListBytes),
-			UpdatedAt: o.UpdatedAt, WrittenAt: cmp.Or(o.MadeAt, o.UpdatedAt), Since: o.UpdatedAt, CreatedAt: o.CreatedAt,
-		},
-		Value:  o.Value,
-		Author: o.Author,
-		Winner: &Winner{Present: w.Op == Put, Value: w.Value, At: w.WrittenAt, Seq: w.Seq},
-	}
-}
-
-func (f *Fence) keepTheirs(letter *record.Dead) error {
+func (f *Fence) keepTheirs(id ID, op Op, o *Observation) error {
 	if err := f.store.Acquire(); err != nil {
 		return err
 	}
 	defer f.store.Release()
-	err := f.keepOverwritten(letter)
+	err := f.losses.overwritten(id, &record.Version{
+		Op: op, Shown: true, At: cmp.Or(o.MadeAt, o.UpdatedAt), Author: o.Author, Host: o.Host, ListBytes: int32(o.ListBytes), Value: o.Value,
+	})
 	if err == nil {
-		err = f.dead.boundConflicts(f.budget)
+		err = f.boundLosses()
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the state that write %d to %s overwrites: %w", letter.SupersededBy, letter.ID, err)
+		return fmt.Errorf("keeping the state that a write to %s overwrites: %w", id, err)
 	}
 	return nil
 }
 
-func (f *Fence) keepOverwritten(letter *record.Dead) error {
-	kept, err := f.dead.findTheirs(letter)
-	if err != nil {
-		return err
-	}
-	if kept != nil && kept.SupersededBy == letter.SupersededBy {
-		return f.store.AwaitDurable()
-	}
-	return f.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		if kept == nil {
-			letter.Seq = tx.TakeSeq()
-			f.dead.set(tx, letter)
-			return nil
-		}
-		err := stillDead(tx, kept.Seq)
-		switch {
-		case errors.Is(err, ErrNoDeadLetter): // somebody has just retried or discarded it
-			letter.Seq = tx.TakeSeq()
-		case err != nil:
-			return err
-		default: // an earlier write was about to overwrite the same state
-			f.dead.remove(tx, kept)
-			letter.Seq = kept.Seq
-		}
-		f.dead.set(tx, letter)
-		return nil
-	}))
-}
-
-// findTheirs returns the dead letter that already holds the same state of another host, or nil.
-func (d *deadIndex) findTheirs(of *record.Dead) (found *record.Dead, err error) {
-	same := func(l *record.Dead) bool {
-		return l.Theirs && l.ID == of.ID && l.Op == of.Op && l.UpdatedAt == of.UpdatedAt && l.Value == of.Value
-	}
-	for _, seq := range d.theirsOf(of.ID) {
-		l, err := readDead(d.store.DB(), seq)
-		if errors.Is(err, ErrNoDeadLetter) {
-			continue
-		}
-		if err != nil || same(&l) { // guard 17.4
-			return &l, err
-		}
-	}
-	return nil, nil
-}
-
-// boundConflicts removes the oldest dead letters of conflicts between hosts until the rest fit into
-// budget bytes. It keeps at least one.
-func (d *deadIndex) boundConflicts(budget int64) error {
-	for budget > 0 {
-		oldest, others := d.oldestConflict()
-		if !others || d.store.Totals().ConflictBytes <= budget { // guard 17.6
-			return nil
-		}
-		l, err := readDead(d.store.DB(), oldest)
-		if err == nil {
-			err = d.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-				if err := stillDead(tx, oldest); err != nil {
-					return err
-				}
-				d.remove(tx, &l)
-				return nil
-			}))
-		}
-		if err != nil && !errors.Is(err, ErrNoDeadLetter) { // somebody has just retried or discarded it
-			return err
-		}
-	}
-	return nil
+func (f *Fence) boundLosses() error {
+	return f.losses.bound(func(bytes int64) { f.copies.unnamed.Add(bytes) })
 }

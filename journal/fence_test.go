@@ -2,8 +2,6 @@ package journal_test
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -17,22 +15,6 @@ import (
 // foreign returns another host's state, as upstream shows it with a time.
 func foreign(value string, at float64) journal.Observation {
 	return journal.Observation{Value: value, ListBytes: len(value), CreatedAt: at - 1, UpdatedAt: at}
-}
-
-// lettersOf returns the dead letters of a journal with their values.
-func lettersOf(t *testing.T, j *journal.Journal) (letters []journal.DeadLetter) {
-	t.Helper()
-	list, err := j.DeadLetters(0, 1000)
-	no(t, err)
-	for _, l := range list {
-		letter, err := j.ReadDeadLetter(l.Seq)
-		no(t, err)
-		if l.Value != "" || l.Winner != nil && l.Winner.Value != "" {
-			t.Errorf("the list shows a value: %+v", l)
-		}
-		letters = append(letters, letter)
-	}
-	return letters
 }
 
 // contract 17: the journal knows what a write is based on, even under pending writes and after a
@@ -125,15 +107,13 @@ func TestLose(t *testing.T) {
 					t.Error(diff)
 				}
 				wantOrigin(t, j, "a", 0)
-				letters := lettersOf(t, j)
-				if len(letters) != 1 {
-					t.Fatalf("%d letters", len(letters))
+				all, err := j.History.Of(a, 2)
+				no(t, err)
+				if p := all[1]; p.Seq != w.Seq || p.State != journal.PastLost || p.Value != "mine" || p.Shown || p.LostAt == 0 {
+					t.Errorf("it is %+v", p)
 				}
-				l := letters[0]
-				got := []any{l.Seq, l.Kind, l.Theirs, l.Value, l.WrittenAt, l.Error, *l.Winner, l.SupersededBy}
-				winner := journal.Winner{Present: true, Value: "theirs", At: w.UpdatedAt + 5}
-				if diff := cmp.Diff([]any{w.Seq, journal.Superseded, false, "mine", w.WrittenAt, "another host wrote later", winner, uint64(0)}, got); diff != "" {
-					t.Errorf("the dead letter (-want +got):\n%s", diff)
+				if letters, err := j.DeadLetters(0, 10); len(letters) > 0 || err != nil {
+					t.Errorf("%+v, %v", letters, err)
 				}
 				expectReceipt(t, j, w, journal.ReceiptSuperseded, journal.Write{}, "another host wrote later")
 				if st := j.Stats(); st.Pending != 0 || st.OpenDeadLetters != 0 || st.Conflicts != 1 {
@@ -163,8 +143,8 @@ func TestLoseWithANewerWrite(t *testing.T) {
 	no(t, j.Fence.Lose(w, foreign("theirs", 20), "another host wrote later"))
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		expect(t, j, key("a"), journal.Value, "newer")
-		if letters := lettersOf(t, j); len(letters) > 0 {
-			t.Errorf("%+v", letters)
+		if lost := lostOf(t, j, ""); len(lost) > 0 {
+			t.Errorf("%q", lost)
 		}
 		expectReceipt(t, j, w, journal.ReceiptSuperseded, newer, "")
 		if base, err := j.Fence.Base(key("a")); err != nil || base.Known {
@@ -174,15 +154,15 @@ func TestLoseWithANewerWrite(t *testing.T) {
 	}
 }
 
-// A copy that gives way leaves no dead letter, and its receipt says superseded.
+// A copy that gives way is not lost, and its receipt says superseded.
 func TestLoseOfACopy(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	w, err := j.Append(journal.NewWrite{ID: key("a"), Op: journal.Put, Value: "copy", ListBytes: 4, WrittenAt: 5, LosesTies: true})
 	no(t, err)
 	no(t, j.Fence.Lose(w, foreign("theirs", 20), "another host wrote later"))
 	expect(t, j, key("a"), journal.Settled, "theirs")
-	if letters := lettersOf(t, j); len(letters) > 0 {
-		t.Errorf("%+v", letters)
+	if lost := lostOf(t, j, ""); len(lost) > 0 {
+		t.Errorf("%q", lost)
 	}
 	expectReceipt(t, j, w, journal.ReceiptSuperseded, journal.Write{}, "another host wrote later")
 	check(t, j)
@@ -223,27 +203,17 @@ func TestTheWinnerIsAnnounced(t *testing.T) {
 	}
 }
 
-// contract 17: a state about to be overwritten is kept first, with both values and times, and only
-// once.
+// contract 17: a state about to be overwritten is kept first, and only once.
 func TestOverrule(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	j := open(t, fs)
 	w := put(t, j, key("a"), "mine")
 	state := foreign("theirs", 20)
-	no(t, j.Fence.KeepOverwritten(w, state, "written earlier"))
+	no(t, j.Fence.KeepOverwritten(w.ID, state))
 	for name, j := range map[string]*journal.Journal{"": j, "after a power cut: ": open(t, crash(fs)), "before the rebuild: ": reopen(t, crash(fs))} {
-		no(t, j.Fence.KeepOverwritten(w, state, "written earlier"))
-		letters := lettersOf(t, j)
-		if len(letters) != 1 {
-			t.Fatalf("%s%d letters", name, len(letters))
-		}
-		l := letters[0]
-		got := []any{l.Kind, l.Theirs, l.Value, l.WrittenAt, l.Error, l.SupersededBy, *l.Winner}
-		winner := journal.Winner{Present: true, Value: "mine", At: w.WrittenAt, Seq: w.Seq}
-		if diff := cmp.Diff([]any{journal.Superseded, true, "theirs", 20.0, "written earlier", w.Seq, winner}, got); diff != "" {
-			t.Errorf("%sthe dead letter (-want +got):\n%s", name, diff)
-		}
-		if st := j.Stats(); st.OpenDeadLetters != 0 || st.Pending != 1 && !st.Rebuilding {
+		no(t, j.Fence.KeepOverwritten(w.ID, state))
+		wantPast(t, j, w.ID, "theirs theirs lost", "mine ours pending")
+		if st := j.Stats(); st.OpenDeadLetters != 0 || st.DeadLetters != 0 || st.Conflicts != 1 || st.Pending != 1 && !st.Rebuilding {
 			t.Errorf("%s%+v", name, st)
 		}
 		if _, dead, err := j.IsDead(w.ID, w.Seq); dead || err != nil {
@@ -251,101 +221,10 @@ func TestOverrule(t *testing.T) {
 		}
 	}
 	later := put(t, j, key("a"), "mine again")
-	no(t, j.Fence.KeepOverwritten(later, state, "written earlier"))
-	no(t, j.Fence.KeepOverwritten(later, foreign("theirs", 21), "written earlier"))
-	no(t, j.Fence.KeepOverwritten(later, foreign("else", 21), "written earlier"))
-	var got []string
-	for _, l := range lettersOf(t, j) {
-		got = append(got, fmt.Sprint(l.Value, " ", l.WrittenAt, " ", l.Winner.Value))
-	}
-	if diff := cmp.Diff([]string{"theirs 20 mine again", "theirs 21 mine again", "else 21 mine again"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	check(t, j)
-}
-
-// Other hosts' states take no room from writes, and the oldest of them are removed first.
-func TestOverruledStatesAreBounded(t *testing.T) {
-	const budget = 80 << 10
-	fs := vfs.NewCrashableMem()
-	bounded := func(o *journal.Options) { o.MaxBytes = budget }
-	j := open(t, fs, bounded)
-	a := put(t, j, key("a"), "mine")
-	for i := range 30 {
-		no(t, j.Fence.KeepOverwritten(a, foreign(fmt.Sprint(i, strings.Repeat("x", 1000)), 20), "written earlier"))
-	}
-	for _, j := range []*journal.Journal{j, open(t, crash(fs), bounded)} {
-		letters := lettersOf(t, j)
-		if n := len(letters); n != 9 || !strings.HasPrefix(letters[0].Value, "21x") || !strings.HasPrefix(letters[8].Value, "29x") {
-			t.Fatalf("%d letters, the first %.5q", n, letters[0].Value)
-		}
-		check(t, j)
-	}
-	j = open(t, crash(fs), bounded)
-	no(t, j.Fence.KeepOverwritten(a, foreign(strings.Repeat("y", budget), 20), "written earlier"))
-	if letters := lettersOf(t, j); len(letters) != 1 {
-		t.Errorf("%d letters beside one that is too large", len(letters))
-	}
-	var err error
-	for i := 0; err == nil; i++ { // all of the budget is for writes
-		if _, err = j.Append(journal.NewWrite{ID: key("w%d", i), Op: journal.Put, Value: strings.Repeat("z", 1<<10)}); err != nil && i < 45 {
-			t.Errorf("after %d writes: %v", i, err)
-		}
-	}
-	if !errors.Is(err, journal.ErrFull) {
-		t.Error(err)
-	}
-	no(t, j.Fence.KeepOverwritten(a, foreign("more", 20), "written earlier"))
-}
-
-// contract 3: a host whose writes keep losing still takes writes. The oldest of the losing writes are
-// removed first.
-func TestALongConflictFillsNoJournal(t *testing.T) {
-	const budget = 80 << 10
-	fs := vfs.NewCrashableMem()
-	bounded := func(o *journal.Options) { o.MaxBytes = budget }
-	j := open(t, fs, bounded)
-	for i := range 200 {
-		w := put(t, j, key("a"), fmt.Sprint(i, strings.Repeat("x", 500)))
-		no(t, j.Fence.Lose(w, foreign(fmt.Sprint(i, strings.Repeat("y", 500)), 20+float64(i)), "written later"))
-	}
-	for name, j := range map[string]*journal.Journal{"": j, "after a power cut: ": open(t, crash(fs), bounded)} {
-		letters := lettersOf(t, j)
-		if n := len(letters); n != 9 || !strings.HasPrefix(letters[8].Value, "199x") {
-			t.Errorf("%s%d letters", name, n)
-		}
-		check(t, j)
-		again, err := j.Retry(letters[0].Seq, journal.AnyWrite)
-		if err != nil || again.Value != letters[0].Value {
-			t.Errorf("%s%.5q, %v", name, again.Value, err)
-		}
-		check(t, j)
-	}
-}
-
-// A person may decide on another host's state: a forced retry brings it back.
-func TestDecisionOnAnOverruledState(t *testing.T) {
-	j := open(t, vfs.NewMem())
-	w := put(t, j, key("a"), "mine")
-	no(t, j.Fence.KeepOverwritten(w, foreign("theirs", 20), "written earlier"))
-	no(t, j.Fence.KeepOverwritten(w, foreign("other", 21), "written earlier"))
-	settle(t, j, key("a"))
-	letters := lettersOf(t, j)
-	if _, err := j.Retry(letters[0].Seq, letters[0].Seq); !errors.Is(err, journal.ErrNewer) {
-		t.Errorf("retried: %v", err)
-	}
-	again, err := j.Retry(letters[0].Seq, journal.AnyWrite)
-	no(t, err)
-	if again.WrittenAt < w.WrittenAt || again.Value != "theirs" {
-		t.Errorf("%+v", again)
-	}
-	expectNoReceipt(t, j, letters[0].Seq, journal.ErrNoReceipt)
-	no(t, j.Discard(letters[1].Seq))
-	no(t, j.Fence.KeepOverwritten(again, foreign("other", 21), "written earlier"))
-	if letters := lettersOf(t, j); len(letters) != 1 {
-		t.Errorf("%+v", letters)
-	}
-	no(t, j.CheckReceipts(letters[0].Seq, letters[1].Seq))
+	no(t, j.Fence.KeepOverwritten(later.ID, state))
+	no(t, j.Fence.KeepOverwritten(later.ID, foreign("theirs", 21)))
+	no(t, j.Fence.KeepOverwritten(later.ID, foreign("else", 21)))
+	wantPast(t, j, w.ID, "else theirs lost", "theirs theirs lost", "mine again ours pending", "theirs theirs lost", "mine ours superseded")
 	check(t, j)
 }
 

@@ -35,7 +35,7 @@ func fill(t testing.TB, j *journal.Journal) {
 		settle(t, j, key("settled%d", i))
 	}
 	no(t, listing.Commit(rows("other"), true))
-	for i, kind := range []journal.DeadKind{journal.Refused, journal.Superseded, journal.Dropped} {
+	for i, kind := range []journal.DeadKind{journal.Refused, journal.Refused, journal.Dropped} {
 		w := put(t, j, key("dead%d", i), fmt.Sprint("value of dead ", i))
 		no(t, j.DeadLetter(w, journal.Failure{Kind: kind, Status: 413, Reason: "too big"}))
 	}
@@ -67,7 +67,7 @@ func fillFenced(t testing.TB, j *journal.Journal) {
 	})
 	no(t, err)
 	sent(t, j, won)
-	no(t, j.Fence.KeepOverwritten(won, foreign("overruled by won", 25), "another host wrote earlier"))
+	no(t, j.Fence.KeepOverwritten(won.ID, foreign("overruled by won", 25)))
 	late := put(t, j, key("late"), "value of late")
 	late.SentAfter = 40
 	no(t, j.Settle(late))
@@ -113,10 +113,14 @@ func tryDump(j *journal.Journal) (string, error) {
 		if l.Kind != journal.Refused || l.SupersededBy != 0 {
 			fmt.Fprintf(&b, " kind %d by %d", l.Kind, l.SupersededBy)
 		}
-		if l.Winner != nil {
-			fmt.Fprintf(&b, " theirs %v beaten by %+v", l.Theirs, *l.Winner)
-		}
 		b.WriteByte('\n')
+	}
+	lost, err := j.History.Lost("", 0, 1000)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range lost {
+		fmt.Fprintf(&b, "lost %d %s %s shown %v apart %v %f\n", p.Seq, p.ID, p.Op, p.Shown, p.Apart, p.WrittenAt)
 	}
 	if err := dumpReceipts(&b, j); err != nil {
 		return "", err
@@ -257,9 +261,15 @@ func TestPebbleFormatIsPinned(t *testing.T) {
 // goldenCopy returns a file system with the golden directory.
 func goldenCopy(t *testing.T) *vfs.MemFS {
 	t.Helper()
+	return copyOf(t, goldenDir)
+}
+
+// copyOf returns a file system with a directory of testdata as the journal's.
+func copyOf(t *testing.T, golden string) *vfs.MemFS {
+	t.Helper()
 	mem := vfs.NewCrashableMem()
 	no(t, mem.MkdirAll(mem.PathDir(dir), 0o700))
-	_, err := vfs.Clone(vfs.Default, mem, goldenDir, dir, vfs.CloneSync)
+	_, err := vfs.Clone(vfs.Default, mem, golden, dir, vfs.CloneSync)
 	no(t, err)
 	for _, up := range []string{"/", mem.PathDir(dir), dir} {
 		d, err := mem.OpenDir(up)

@@ -15,7 +15,7 @@ type History struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
-	dead    *deadIndex
+	losses  *losses
 }
 
 // Past is one version of an entry.
@@ -32,6 +32,12 @@ type Past struct {
 	// Follows is the number of the version that was pending when it was written; 0 if none was.
 	Follows uint64
 	Gap     Gap // why the version before it is not known; only [History.Of] sets it
+	// LostAt is when this journal learnt that it is lost or gone, in Unix seconds, and Order its place among those; 0 if it
+	// is neither.
+	LostAt float64
+	Order  uint64
+	// Apart says that it was never in force here: its number says nothing about when it was.
+	Apart bool
 }
 
 // PastState says what became of a version.
@@ -45,6 +51,8 @@ const (
 	PastSuperseded PastState = "superseded" // a later write has replaced it, or its receipt is no longer kept
 	PastDead       PastState = "dead"       // upstream has refused it, or a person has dropped it
 	PastShown      PastState = "shown"      // upstream has shown it, and it is no longer the settled copy
+	PastLost       PastState = "lost"       // it has lost a conflict between two hosts
+	PastGone       PastState = "gone"       // upstream has ceased to hold it
 )
 
 // Since returns the time of the newest version that was removed for room, in Unix seconds; 0 if none was.
@@ -69,26 +77,56 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	above := &Past{}
+	var none Past
+	above := -1 // the index of the version that follows the next one
+	last := func() *Past {
+		if above < 0 {
+			return &none
+		}
+		return &versions[above]
+	}
 	for it.Last(); it.Valid(); it.Prev() {
 		past, err := h.past(snapshot, it.Key(), it.Value())
 		if store.IsDamage(err) {
 			h.copies.logger.Error("a damaged version of an entry is left out of its history", "error", store.OneLine(err))
-			above.Gap = GapDamaged // guard 13.85
+			last().Gap = GapDamaged // guard 13.85
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		above.isAbove(past.Seq)
+		if !past.Apart { // guard 13.96
+			last().isAbove(past.Seq)
+			above = len(versions)
+		}
 		if len(versions) == limit {
 			return versions, h.store.AwaitDurable()
 		}
 		versions = append(versions, past)
-		above = &versions[len(versions)-1]
 	}
-	above.isAbove(0)
+	last().isAbove(0)
 	return versions, errors.Join(it.Error(), h.store.AwaitDurable())
+}
+
+// Version returns one version of an entry, durably; ok is false if it is not kept, or damaged.
+func (h *History) Version(id ID, seq uint64) (p Past, ok bool, err error) {
+	if err := h.store.Acquire(); err != nil {
+		return p, false, err
+	}
+	defer h.store.Release()
+	if err := h.pending.faultIn(id); err != nil {
+		return p, false, err
+	}
+	snapshot := h.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	v, ok, err := readVersion(snapshot, id, seq)
+	if err != nil || !ok {
+		return p, false, ignoreDamage(err)
+	}
+	if p, err = h.withState(snapshot, pastOf(id, seq, &v)); err != nil {
+		return p, false, err
+	}
+	return p, true, h.store.AwaitDurable()
 }
 
 // isAbove sets the version's Gap. seq is the number of the next older version that is kept; 0 if there is none.
@@ -106,10 +144,32 @@ func (h *History) Author(id ID, seq uint64) (string, error) {
 
 func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
 	past, err := decodePast(key, sealed)
-	if err == nil {
-		past.State, err = h.state(r, past.ID, past.Seq, past.Shown)
+	if err != nil {
+		return past, err
 	}
+	return h.withState(r, past)
+}
+
+// withState returns a version with what became of it.
+func (h *History) withState(r pebble.Reader, past Past) (Past, error) {
+	l, ended, err := lossOf(r, past.ID, past.Seq)
+	if err != nil {
+		return past, err
+	}
+	if ended {
+		past.end(&l)
+		return past, nil
+	}
+	past.State, err = h.state(r, past.ID, past.Seq, past.Shown)
 	return past, err
+}
+
+// end makes a version one that is lost or gone.
+func (p *Past) end(l *record.Loss) {
+	p.State, p.LostAt, p.Order, p.Apart = PastLost, l.At, l.Order, l.Apart
+	if l.Gone {
+		p.State = PastGone
+	}
 }
 
 // decodePast returns a version without its state.
@@ -126,9 +186,13 @@ func decodePast(key, sealed []byte) (Past, error) {
 	if err != nil {
 		return Past{}, err
 	}
+	return pastOf(id, seq, &v), nil
+}
+
+func pastOf(id ID, seq uint64, v *record.Version) Past {
 	return Past{
 		ID: id, Seq: seq, Op: v.Op, Value: v.Value, WrittenAt: v.At, Shown: v.Shown, Author: v.Author, Host: v.Host, Follows: v.Follows,
-	}, nil
+	}
 }
 
 func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {
@@ -148,7 +212,7 @@ func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastSta
 		return PastState(receipt.State.String()), err
 	}
 	letter, err := readDead(r, seq) // its receipt may be gone
-	if err == nil && letter.ID == id && !letter.Theirs && letter.Kind != Superseded {
+	if err == nil && letter.ID == id {
 		return PastDead, nil
 	}
 	if errors.Is(err, ErrNoDeadLetter) || store.IsDamage(err) {

@@ -19,15 +19,15 @@ type Options struct {
 	Dir string
 	// FS holds Dir; nil means the operating system's.
 	FS vfs.FS
-	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. The dead
-	// letters of conflicts between hosts have a bound of their own: see [Fence.Lose]. Each counts its
+	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. What is lost has a bound of its
+	// own: see [Fence.Lose]. Each counts its
 	// namespace, key and value; a pending write also counts the memory that it takes.
 	MaxBytes int64
 	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means no bound.
 	// Maintain removes the least recently used ones in the background.
 	CopiesBytes int64
 	// HistoryBytes bounds the versions of entries that are neither pending nor a settled copy, in bytes;
-	// 0 means no bound. Maintain removes the oldest ones in the background.
+	// 0 means no bound. Maintain removes the oldest ones in the background, but not what is lost.
 	HistoryBytes int64
 	// DiskReserve is the free space, in bytes, below which writes are refused.
 	DiskReserve int64
@@ -121,6 +121,7 @@ type Journal struct {
 	pending  *pendingSet
 	copies   *copies
 	dead     *deadIndex
+	losses   *losses
 	evictor  *evictor
 	history  *retention
 	full     *fullness

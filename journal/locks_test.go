@@ -26,7 +26,7 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 			return func() error { return j.Fence.Lose(w, foreign("2", 20), "later") }
 		},
 		"keepOverwritten": func(j *journal.Journal, w journal.Write) func() error {
-			return func() error { return j.Fence.KeepOverwritten(w, foreign("2", 20), "earlier") }
+			return func() error { return j.Fence.KeepOverwritten(w.ID, foreign("2", 20)) }
 		},
 		"delete": func(j *journal.Journal, w journal.Write) func() error {
 			return func() error { return second(j.Append(journal.NewWrite{ID: w.ID, Op: journal.Delete})) }

@@ -104,9 +104,13 @@ func (m *maintainer) once(ctx context.Context) error {
 	return err
 }
 
-// repair replaces damaged tables, with the versions that are not pending.
+// repair replaces damaged tables, with the versions that are not pending, and their losses.
 func (j *Journal) repair(ctx context.Context) error {
-	return j.store.Repair(ctx, func() { j.copies.removals.Add(1) }) // guard 3.43
+	var err error
+	return errors.Join(j.store.Repair(ctx, func() {
+		j.copies.removals.Add(1) // guard 3.43
+		err = j.losses.load()
+	}), err)
 }
 
 func (m *maintainer) look(ctx context.Context) error {

@@ -18,7 +18,8 @@ type model struct {
 	pending map[journal.ID]journal.Write
 	settled map[journal.ID]string
 	dead    map[uint64]journal.Write
-	decided []uint64            // the numbers of other hosts' states that were retried or discarded
+	lost    map[uint64]journal.Write
+	shown   []uint64            // the numbers of what upstream has shown
 	listing []string            // nil before the first one
 	sent    map[journal.ID]bool // the pending write may have been sent
 	left    map[journal.ID][]journal.Content
@@ -44,7 +45,7 @@ func TestRandomOperations(t *testing.T) {
 				t: t, rng: rand.New(rand.NewPCG(seed, 11)), fs: vfs.NewCrashableMem(),
 				model: model{
 					pending: make(map[journal.ID]journal.Write), settled: make(map[journal.ID]string),
-					dead: make(map[uint64]journal.Write), sent: make(map[journal.ID]bool), left: make(map[journal.ID][]journal.Content),
+					dead: make(map[uint64]journal.Write), lost: make(map[uint64]journal.Write), sent: make(map[journal.ID]bool), left: make(map[journal.ID][]journal.Content),
 				},
 			}
 			p.j = open(t, p.fs)
@@ -149,7 +150,7 @@ func (p *play) ended(id journal.ID) {
 func (p *play) bound() {
 	shown, err := p.j.Shown()
 	no(p.t, err)
-	p.model.decided = append(p.model.decided, shown...)
+	p.model.shown = append(p.model.shown, shown...)
 	no(p.t, p.j.BoundHistory(1))
 }
 
@@ -205,7 +206,7 @@ func (p *play) lose(id journal.ID) {
 		return // the newer write is compared with upstream separately
 	}
 	delete(p.model.pending, id)
-	p.model.dead[w.Seq] = w
+	p.model.lost[w.Seq] = w
 	p.model.settled[id] = "theirs"
 	p.row(id.Key, true)
 }
@@ -217,13 +218,13 @@ func (p *play) keepOverwritten(id journal.ID) {
 		return
 	}
 	state := foreign(fmt.Sprint("state ", p.rng.IntN(3)), 20)
-	no(p.t, p.j.Fence.KeepOverwritten(w, state, "earlier"))
-	for _, dead := range p.model.dead {
-		if dead.ID == id && dead.Value == state.Value {
+	no(p.t, p.j.Fence.KeepOverwritten(w.ID, state))
+	for _, lost := range p.model.lost {
+		if lost.ID == id && lost.Value == state.Value {
 			return
 		}
 	}
-	p.model.dead[p.j.Stats().LastSeq] = journal.Write{ID: id, Op: journal.Put, Value: state.Value, SentAfter: -1}
+	p.model.lost[p.j.Stats().LastSeq] = journal.Write{ID: id, Op: journal.Put, Value: state.Value}
 }
 
 func (p *play) fill(id journal.ID) {
@@ -263,7 +264,7 @@ func (p *play) decide() {
 	for s := range p.model.dead {
 		seq = min(seq, s)
 	}
-	dead, ok := p.model.dead[seq]
+	_, ok := p.model.dead[seq]
 	var err error
 	if p.rng.IntN(2) == 0 {
 		err = p.j.Discard(seq)
@@ -275,9 +276,6 @@ func (p *play) decide() {
 	}
 	if ok != (err == nil) || (!ok && !errors.Is(err, journal.ErrNoDeadLetter)) {
 		p.t.Fatalf("dead letter %d: %v", seq, err)
-	}
-	if dead.SentAfter < 0 {
-		p.model.decided = append(p.model.decided, seq)
 	}
 	delete(p.model.dead, seq)
 }
@@ -303,7 +301,7 @@ func (p *play) crash() {
 
 func (p *play) compare() {
 	p.t.Helper()
-	no(p.t, p.j.CheckReceipts(p.model.decided...))
+	no(p.t, p.j.CheckReceipts(p.model.shown...))
 	var want, got []string
 	for i := range 5 {
 		id := key("%d", i)
@@ -329,8 +327,15 @@ func (p *play) compare() {
 	no(p.t, err)
 	letters, err := p.j.DeadLetters(0, 1000)
 	no(p.t, err)
-	got = append(got, fmt.Sprint("pending ", len(overlay), " dead ", len(letters)))
-	want = append(want, fmt.Sprint("pending ", len(p.model.pending), " dead ", len(p.model.dead)))
+	lost, err := p.j.History.Lost("", 0, 1<<20)
+	no(p.t, err)
+	for _, l := range lost {
+		if was, ok := p.model.lost[l.Seq]; !ok || was.ID != l.ID || was.Op != l.Op {
+			p.t.Errorf("%+v is lost: %v", l, ok)
+		}
+	}
+	got = append(got, fmt.Sprint("pending ", len(overlay), " dead ", len(letters), " lost ", len(lost)))
+	want = append(want, fmt.Sprint("pending ", len(p.model.pending), " dead ", len(p.model.dead), " lost ", len(p.model.lost)))
 	for i := range 5 {
 		id := key("%d", i)
 		left, known, err := p.j.Left(journal.Write{ID: id})

@@ -44,18 +44,14 @@ func TestVersionsThatNameTheirTimes(t *testing.T) {
 	answered(t, j, named("5", 400, 69), "mine", journal.OlderAnswer)
 }
 
-// Where versions name their times, a dead letter of a conflict has both times by the writers' clocks (contract 17).
+// Where versions name their times, what is lost has the time by its writer's clock (contract 17).
 func TestAConflictHasTheWritersTimes(t *testing.T) {
 	j := open(t, vfs.NewMem())
 	mine, other := put(t, j, key("a"), "mine"), put(t, j, key("b"), "mine")
 	no(t, j.Fence.Lose(mine, *named("theirs", 100, 50), "later"))
-	no(t, j.Fence.KeepOverwritten(other, *named("theirs", 100, 40), "earlier"))
-	for _, l := range lettersOf(t, j) {
-		switch {
-		case l.Theirs && l.WrittenAt != 40:
-			t.Errorf("the overwritten state was written at %v", l.WrittenAt)
-		case !l.Theirs && l.Winner.At != 50:
-			t.Errorf("the winner was written at %v", l.Winner.At)
-		}
+	no(t, j.Fence.KeepOverwritten(other.ID, *named("theirs", 100, 40)))
+	lost, err := j.History.Lost("", 0, 10)
+	if no(t, err); len(lost) != 2 || lost[0].WrittenAt != 40 || lost[1].WrittenAt != mine.WrittenAt {
+		t.Errorf("%+v", lost)
 	}
 }

@@ -38,18 +38,26 @@ func Open(opts Options) (*Journal, error) {
 	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
+	lost := newLosses(s, opts.MaxBytes)
+	err = lost.load()
+	if err == nil {
+		err = migrateConflicts(s, lost, opts.AwaitRoom) // guard 21.17
+	}
+	if err != nil {
+		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
+	}
 	dead, err := newDeadIndex(s)
 	if err != nil && !store.IsDamage(err) { // Run finds the damage too, and refuses the start
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		Fence:    &Fence{store: s, pending: pending, copies: copies, dead: dead, budget: (opts.MaxBytes + conflictShare - 1) / conflictShare},
+		Fence:    &Fence{store: s, pending: pending, copies: copies, losses: lost},
 		Trust:    copies.trust,
 		Keys:     &Keys{store: s, copies: copies},
-		History:  &History{store: s, pending: pending, copies: copies, dead: dead},
+		History:  &History{store: s, pending: pending, copies: copies, losses: lost},
 		Listings: &Listings{store: s, copies: copies},
-		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
+		opts:     opts, store: s, pending: pending, copies: copies, dead: dead, losses: lost,
 		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
 		history:  &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
 		full:     full,

@@ -49,10 +49,9 @@ func (p *pendingSet) ready(id ID) error {
 	return p.faultIn(id)
 }
 
-// used returns the bytes of the budget that are in use. Dead letters of conflicts between hosts have a
-// separate budget.
+// used returns the bytes of the budget that are in use. What is lost has room of its own.
 func (p *pendingSet) used(t record.Totals) int64 {
-	return t.PendingBytes + int64(t.Pending)*(entryMemory-record.Overhead) + t.DeadBytes - t.ConflictBytes // guard 3.5
+	return t.PendingBytes + int64(t.Pending)*(entryMemory-record.Overhead) + t.DeadBytes // guard 3.5
 }
 
 // room returns an error if a write adds more bytes than the budget has left, or writes more bytes than

@@ -47,7 +47,7 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64)
 	if err := p.deadLetters(ctx); err != nil {
 		return p.done, err
 	}
-	for _, part := range []func(context.Context) error{p.listing, p.copiesAndVersions, p.left, p.receipts} {
+	for _, part := range []func(context.Context) error{p.listing, p.losses, p.copiesAndVersions, p.left, p.receipts} {
 		if err := j.use(func() error { return part(ctx) }); err != nil {
 			return p.done, err
 		}
@@ -157,8 +157,32 @@ func (p *purge) copiesAndVersions(ctx context.Context) error {
 	}
 	err := versions.run(ctx)
 	p.done.Copies += copied.records
-	p.done.Versions = versions.records
+	p.done.Versions += versions.records
 	return err
+}
+
+// losses removes the versions that are lost or gone.
+func (p *purge) losses(ctx context.Context) error {
+	for _, one := range p.Journal.losses.under(p.covers) {
+		v, ok, err := readVersion(p.store.DB(), one.ID, one.seq)
+		if err = errors.Join(ignoreDamage(err), ctx.Err()); err != nil {
+			return err
+		}
+		if one.seq > p.until(!ok || v.Op == Put && !v.Shown) {
+			continue
+		}
+		err = p.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			p.copies.removals.Add(1)
+			one.Apart = true // the version goes, too
+			p.Journal.losses.remove(tx, &one)
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+		p.done.Versions++
+	}
+	return nil
 }
 
 // left removes the checksums of what requests may have left upstream of entries with nothing pending. That something may
@@ -260,10 +284,7 @@ func (p *purge) ofReceipt(key, body []byte) bool {
 	return err == nil && p.covers(r.ID) && seq <= p.until(r.Op == Put)
 }
 
-// takesLetter also takes what a delete of the purge has superseded.
-func (p *purge) takesLetter(l *record.Dead) bool {
-	return p.covers(l.ID) && l.Seq <= p.until(l.Kind != Superseded)
-}
+func (p *purge) takesLetter(l *record.Dead) bool { return p.covers(l.ID) && l.Seq <= p.upTo }
 
 func (p *purge) ofLetter(key, body []byte) bool {
 	seq, err := record.ParseDeadKey(key)
@@ -315,7 +336,7 @@ func (p *purge) spans() []store.Span {
 	if namespace := p.of.Namespace; p.of.Key == "" {
 		return append(spans,
 			under(record.Within(record.PendingPrefix, namespace), nil),
-			under(record.Within(record.VersionPrefix, namespace), p.ofVersion),
+			under(record.Within(record.VersionPrefix, namespace), p.ofVersion), under(record.Within(record.LossPrefix, namespace), nil),
 			under(record.Within(record.SettledPrefix, namespace), p.ofCopy),
 			under(record.Within(record.NewestPrefix, namespace), p.ofCopy),
 			under(record.Within(record.RowPrefix, namespace), nil), under(record.Within(record.LeftPrefix, namespace), nil))
@@ -324,6 +345,6 @@ func (p *purge) spans() []store.Span {
 		key := record.EntryKey(prefix, p.of)
 		return store.Span{From: key, To: append(bytes.Clone(key), 0), Holds: holds}
 	}
-	return append(spans, under(record.PendingOf(p.of), nil), under(record.VersionsOf(p.of), p.ofVersion),
+	return append(spans, under(record.PendingOf(p.of), nil), under(record.VersionsOf(p.of), p.ofVersion), under(record.LossesOf(p.of), nil),
 		one(record.SettledPrefix, p.ofCopy), one(record.NewestPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.LeftPrefix, nil))
 }

@@ -38,8 +38,8 @@ func (j *Journal) Watchers() int {
 }
 
 // CheckReceipts checks, at one moment, that every write ever made is either pending or has a receipt,
-// and that the receipts agree with each other and with the dead letters. Dead letters of other hosts'
-// states have numbers too; noWrites are the numbers of those that are gone.
+// and that the receipts agree with each other and with the dead letters. What upstream has shown has numbers too;
+// noWrites are the numbers of those that are gone.
 func (j *Journal) CheckReceipts(noWrites ...uint64) error {
 	var found error
 	err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
@@ -60,25 +60,17 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 	if err != nil {
 		return err
 	}
-	err = store.ScanDead(db, 0, func(l *record.Dead) error {
-		if l.Theirs {
-			noWrites = append(noWrites, l.Seq)
-		}
-		return nil
-	})
-	if err == nil {
-		err = store.ScanPrefix(db, []byte(record.VersionPrefix), func(key, body []byte, _ uint32) error {
-			_, seq, err := record.ParseVersionKey(key)
-			if err != nil {
-				return err
-			}
-			v, err := record.DecodeVersion(body)
-			if v.Shown {
-				noWrites = append(noWrites, seq)
-			}
+	err = store.ScanPrefix(db, []byte(record.VersionPrefix), func(key, body []byte, _ uint32) error {
+		_, seq, err := record.ParseVersionKey(key)
+		if err != nil {
 			return err
-		})
-	}
+		}
+		v, err := record.DecodeVersion(body)
+		if v.Shown {
+			noWrites = append(noWrites, seq)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -118,14 +110,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 		}
 	}
 	return store.ScanDead(db, 0, func(l *record.Dead) error {
-		if l.Theirs {
-			return nil
-		}
-		want := ReceiptDead
-		if l.Kind == Superseded {
-			want = ReceiptSuperseded
-		}
-		if r := receipts[l.Seq]; r.State != want || r.By != 0 || r.Reason != l.Error {
+		if r := receipts[l.Seq]; r.State != ReceiptDead || r.By != 0 || r.Reason != l.Error {
 			return fmt.Errorf("dead letter %d is %s by %d, %q", l.Seq, r.State, r.By, r.Reason)
 		}
 		return nil

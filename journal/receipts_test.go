@@ -61,7 +61,7 @@ func TestReceipts(t *testing.T) {
 	no(t, j.Settle(gone)) // upstream has it, and a later write has replaced it here
 	no(t, j.DeadLetter(dead, journal.Failure{Status: 413, Reason: "too big"}))
 	no(t, j.DeadLetter(dropped, journal.Failure{Kind: journal.Dropped, Reason: "by hand"}))
-	no(t, j.DeadLetter(beaten, journal.Failure{Kind: journal.Superseded, Reason: "another host"}))
+	no(t, j.Fence.LoseToDelete(beaten, 20, "another host"))
 	no(t, j.DeadLetter(retried, journal.Failure{Reason: "first"}))
 	no(t, j.Discard(dropped.Seq))
 	between := put(t, j, key("retried"), "between")

@@ -17,7 +17,7 @@ import (
 const historyTo = 60
 
 // retention removes the oldest versions of entries. It keeps those of settled copies and of pending
-// writes. A write that a newer one has superseded may yet settle: that writes its version again.
+// writes, and those that losses has room for. A write that a newer one has superseded may yet settle: that writes its version again.
 type retention struct {
 	copies   *copies
 	budget   int64 // bytes; 0 means no bound
@@ -28,13 +28,15 @@ type retention struct {
 // forgotten records how far back the history reaches.
 type forgotten struct {
 	newest atomic.Uint64 // the bits of the latest time of a removed version, in Unix seconds; 0 if none was removed
+	upTo   atomic.Uint64 // the highest number of a removed version; 0 if none was removed
 }
 
 // load reads the record. A damaged one counts as missing.
 func (r *forgotten) load(db pebble.Reader) error {
 	_, err := store.Get(db, record.RetentionKey, func(body []byte) error {
-		newest, err := record.DecodeRetention(body)
+		newest, upTo, err := record.DecodeRetention(body)
 		r.newest.Store(math.Float64bits(newest))
+		r.upTo.Store(upTo)
 		return err
 	})
 	return ignoreDamage(err) // guard 4.33
@@ -43,11 +45,17 @@ func (r *forgotten) load(db pebble.Reader) error {
 // since returns the latest time of a removed version, in Unix seconds; 0 if none was removed.
 func (r *forgotten) since() float64 { return math.Float64frombits(r.newest.Load()) }
 
-// add records that versions up to a time are removed. A clock that was ahead does not count.
-func (r *forgotten) add(tx *store.Tx, at float64) {
-	if at = min(at, unixNow()); at > r.since() {
+// add records that versions up to a time and a number are removed. A clock that was ahead does not count.
+func (r *forgotten) add(tx *store.Tx, at float64, upTo uint64) {
+	at = max(min(at, unixNow()), r.since())
+	was := r.upTo.Load()
+	if upTo = max(upTo, was); was == math.MaxUint64 { // an older botwired did not keep it
+		upTo = tx.Totals().Seq
+	}
+	if at > 0 && (at > r.since() || upTo != was) {
 		r.newest.Store(math.Float64bits(at))
-		tx.Set(record.RetentionKey, record.EncodeRetention(at))
+		r.upTo.Store(upTo)
+		tx.Set(record.RetentionKey, record.EncodeRetention(at, upTo))
 	}
 }
 
@@ -100,9 +108,13 @@ func (r *retention) measure(ctx context.Context, sample *sampler) (err error) {
 		if err != nil || of == seq {
 			return err
 		}
+		lost, err := isLost(snapshot, key)
+		if err != nil {
+			return err
+		}
 		p.readers.RLock()
 		defer p.readers.RUnlock()
-		if !p.needs(id, seq) {
+		if !p.needs(id, seq) && !lost {
 			sample.add(int64(len(key)+len(value)), float64(seq))
 		}
 		return ctx.Err()

@@ -118,9 +118,6 @@ func (j *Journal) DeadLetter(w Write, why Failure) error {
 	r := &retiring{
 		w: w, hide: true, state: record.ReceiptDead, reason: why.Reason, dropped: why.Kind == Dropped,
 	}
-	if why.Kind == Superseded {
-		r.state = record.ReceiptSuperseded
-	}
 	return j.copies.retire(r, "dead-lettering a write to", func() error {
 		left, known, err := j.Left(w)
 		if err != nil {

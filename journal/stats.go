@@ -23,7 +23,7 @@ type Stats struct {
 	// OldestOpen is the sequence number of the oldest open dead letter; 0 if there is none.
 	OldestOpen uint64
 	DeadBytes  int64
-	// Conflicts counts the dead letters that have lost a conflict between hosts: time has decided them.
+	// Conflicts counts the versions that have lost a conflict between hosts, as far as they are marked so.
 	Conflicts int
 	LastSeq   uint64 // the highest sequence number assigned
 	Receipts  int    // receipts that are kept
@@ -67,6 +67,7 @@ func (j *Journal) Stats() Stats {
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
 	j.dead.count(&st)
+	st.Conflicts = j.losses.count()
 	for _, space := range j.pending.spaces("") {
 		n := j.pending.summary(space)
 		if _, twice := st.Namespaces[space.Name()]; twice || n.Pending == 0 {

@@ -22,7 +22,8 @@ type account struct {
 	copied bool       // there is a settled copy
 	copy   string
 	dead   uint64 // the entry's dead letter; 0 if there is none
-	theirs string // another host's state that is kept as a dead letter
+	lost   uint64 // the entry's write that another host's has beaten; 0 if there is none
+	theirs string // another host's state that is kept as lost
 	left   string // what requests may have left upstream
 	row    string // of the settled listing
 }
@@ -211,8 +212,8 @@ func (a accounts) describe(those accounts) (lines []string) {
 }
 
 func (a account) String() string {
-	return fmt.Sprintf("{%s %s, copy %v %s, dead %d, theirs %q, left %s, row %q}",
-		a.op, short(a.value), a.copied, short(a.copy), a.dead, a.theirs, a.left, a.row)
+	return fmt.Sprintf("{%s %s, copy %v %s, dead %d, lost %d, theirs %q, left %s, row %q}",
+		a.op, short(a.value), a.copied, short(a.copy), a.dead, a.lost, a.theirs, a.left, a.row)
 }
 
 func short(s string) string {
@@ -243,16 +244,26 @@ func observe(j *journal.Journal, ids accounts) (accounts, error) {
 	}
 	for _, d := range letters {
 		a := got[d.ID]
-		if d.Theirs {
-			a.theirs = d.Error
-			got[d.ID] = a
-			continue
-		}
 		if a.dead != 0 {
 			return nil, fmt.Errorf("%s has the dead letters %d and %d", d.ID, a.dead, d.Seq)
 		}
 		a.dead = d.Seq
 		got[d.ID] = a
+	}
+	lost, err := j.History.Lost("", 0, 1000)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range lost {
+		a := got[p.ID]
+		if p.Apart {
+			a.theirs = "earlier"
+		} else if a.lost != 0 {
+			return nil, fmt.Errorf("%s has lost the writes %d and %d", p.ID, p.Seq, a.lost)
+		} else {
+			a.lost = p.Seq
+		}
+		got[p.ID] = a
 	}
 	for id := range ids {
 		left, _, err := j.Left(journal.Write{ID: id})

@@ -270,7 +270,7 @@ func (v *voyage) lose(id journal.ID) {
 		return
 	}
 	now := v.of(id)
-	now.op, now.value, now.left, now.dead = 0, "", "", w.Seq
+	now.op, now.value, now.left, now.lost = 0, "", "", w.Seq
 	v.sent.Delete(id)
 	now.copied, now.copy = true, "theirs"
 	if v.of(journal.ID{Namespace: id.Namespace}).row != "" {
@@ -288,7 +288,7 @@ func (v *voyage) keepOverwritten(id journal.ID) {
 	}
 	now := v.of(id)
 	now.theirs = "earlier"
-	_ = v.do(accounts{id: now}, func() error { return v.j.Fence.KeepOverwritten(w, foreign("theirs", 20), "earlier") })
+	_ = v.do(accounts{id: now}, func() error { return v.j.Fence.KeepOverwritten(w.ID, foreign("theirs", 20)) })
 }
 
 func (v *voyage) buryAndRetry(id journal.ID) {

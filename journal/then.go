@@ -175,8 +175,22 @@ func (r *rewind) entry(id ID) (c Changed, changed bool, err error) {
 			continue
 		case err != nil:
 			return c, false, err
+		}
+		lost, ended, err := lossOf(r.snapshot, id, v.Seq)
+		if err != nil {
+			return c, false, err
+		}
+		since.apart = since.apart || lost.Apart
+		switch {
+		case lost.Apart: // guard 13.97
+			continue // it was in force upstream, and never here
 		case v.Seq > inForce && inForce != 0:
 			continue // it was refused
+		case ended && v.Seq < r.copies.forgotten.upTo.Load() && follows != v.Seq && v.Seq != inForce: // guard 13.98
+			if c.Now.Seq != 0 { // what came after it may have been removed
+				c.Gap = GapForgotten
+			}
+			continue
 		case v.Seq <= r.renamed: // guard 23.43
 			if c.Now.Seq == 0 {
 				return c, false, r.it.Error() // nothing was written since
@@ -280,6 +294,7 @@ type writtenSince struct {
 	waits   bool // the newest one is pending
 	deletes bool // there are deletes
 	deleted bool // one of them may have settled: a listing may lack the entry because of that
+	apart   bool // another host's state was overwritten
 }
 
 // first decides what came before the oldest version that is kept. If upstream was last seen without the entry, that was
@@ -315,8 +330,8 @@ func (r *rewind) first(c *Changed, since *writtenSince) error {
 	shown := r.pending.exact || o.Origin.At != 0 // then created_at is upstream's, and otherwise perhaps of this host's write
 	created := shown && o.CreatedAt > r.at && c.MayBeNew
 	absent := absentAt > r.Since() && !since.deleted && (absentAt <= since.oldest.WrittenAt || !since.deletes) // guard 13.89
-	// It was created, and is gone again: had the fence seen another state, that would be a dead letter.
-	gone := since.deleted && !since.waits && c.MayBeNew && len(r.dead.theirsOf(c.ID)) == 0
+	// It was created, and is gone again: had the fence seen another state, that would be lost.
+	gone := since.deleted && !since.waits && c.MayBeNew && !since.apart
 	if created || absent || gone {
 		c.Then, c.Gap = Past{ID: c.ID, Op: Delete}, ""
 	}

@@ -122,7 +122,7 @@ func TestThenOfAnEntryThatAListingLacksByNow(t *testing.T) {
 		put(t, j, key("gone"), "1")
 		remove(t, j, key("gone"))
 		settle(t, j, key("gone"))
-		no(t, j.Fence.KeepOverwritten(put(t, j, key("replaced"), "1"), *observed("theirs"), "no"))
+		no(t, j.Fence.KeepOverwritten(put(t, j, key("replaced"), "1").ID, *observed("theirs")))
 		remove(t, j, key("replaced"))
 		settle(t, j, key("replaced"))
 		for _, at := range []float64{at, at - 70} { // after and before the listing

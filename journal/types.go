@@ -36,9 +36,6 @@ type Content = record.Content
 // ContentOf returns the content that a write leaves.
 func ContentOf(op Op, value string) Content { return record.ContentOf(op, value) }
 
-// Winner is a state of an entry that has beaten another state.
-type Winner = record.Winner
-
 // NewWrite is a write to journal.
 type NewWrite struct {
 	ID
@@ -62,15 +59,14 @@ type NewWrite struct {
 	// with this time, or has shown this time for the state that the write copies. UpdatedAt is never
 	// earlier than that of the entry's pending write.
 	At float64
-	// LosesTies marks a copy of an older state: if another host's state beats it, it leaves no dead
-	// letter.
+	// LosesTies marks a copy of an older state: if another host's state beats it, nobody's write is lost.
 	LosesTies bool
 	// Fenced makes the flusher compare the write with upstream before it sends it, even just after it has
 	// sent another one, and by WrittenAt.
 	Fenced bool
 	// Over, if not nil, is the only state that the write may replace upstream, beside those of this journal's
-	// own writes. If the write loses to another state, it leaves no dead letter: its caller was not told that it
-	// was made.
+	// own writes. If the write loses to another state, its version is not marked as lost: its caller was not told
+	// that it was made.
 	Over *Base
 	// Request, if not nil, is the caller's name for this write: [Receipts.Request] finds it for as long as the
 	// receipt of a write that ends now is kept. The journal sets its ID and Op.
@@ -181,23 +177,16 @@ type DeadKind = record.DeadKind
 
 // The kinds of a [DeadLetter].
 const (
-	Refused    = record.Refused
-	Superseded = record.Superseded
-	Dropped    = record.Dropped
+	Refused = record.Refused
+	Dropped = record.Dropped
 )
 
-// DeadLetter is an acknowledged write that has left the pending set without reaching upstream, or
-// another host's state that a write of this journal has overwritten. It is kept for a person to decide
-// on.
+// DeadLetter is an acknowledged write that upstream has refused, or that a person has dropped. It is kept for a person to
+// decide on.
 type DeadLetter struct {
 	Write
-	// Theirs says that the dead letter is another host's state. Its times are upstream's, but WrittenAt is the
-	// writer's where versions name it, and Seq numbers only the dead letter.
-	Theirs bool
-	Winner *Winner // the state that has beaten it; nil if unknown
-	Kind   DeadKind
-	// SupersededBy is the sequence number of this journal's later write to the entry that has settled,
-	// or that overwrites another host's state; 0 if there is none.
+	Kind DeadKind
+	// SupersededBy is the sequence number of this journal's later write to the entry that has settled; 0 if there is none.
 	SupersededBy uint64
 	Status       int     // see Failure.Status
 	Error        string  // the reason; never holds a value

@@ -125,15 +125,7 @@ func TestLoseToDelete(t *testing.T) {
 	no(t, j.Fence.LoseToDelete(w, w.UpdatedAt+5, "another host deleted it later"))
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		expect(t, j, key("a"), journal.Absent, "")
-		letters := lettersOf(t, j)
-		if len(letters) != 1 {
-			t.Fatalf("the letters are %+v", letters)
-		}
-		l := letters[0]
-		want := journal.Winner{At: w.UpdatedAt + 5}
-		if l.Theirs || l.Kind != journal.Superseded || l.Value != "2" || l.Winner == nil || *l.Winner != want {
-			t.Errorf("the letter is %+v, its winner %+v", l, l.Winner)
-		}
+		wantPast(t, j, key("a"), " theirs shown", "2 ours lost", "1 ours settled")
 	}
 }
 
@@ -159,17 +151,14 @@ func TestOverruleDelete(t *testing.T) {
 	j := open(t, fs)
 	w := put(t, j, key("a"), "mine")
 	for range 2 {
-		no(t, j.Fence.KeepOverwrittenDelete(w, 20, "deleted earlier"))
+		no(t, j.Fence.KeepOverwrittenDelete(w.ID, 20))
 	}
-	no(t, j.Fence.KeepOverwritten(w, foreign("", 20), "written earlier")) // an empty value is not a delete
+	no(t, j.Fence.KeepOverwritten(w.ID, foreign("", 20))) // an empty value is not a delete
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
-		letters := lettersOf(t, j)
-		if len(letters) != 2 {
-			t.Fatalf("the letters are %+v", letters)
-		}
-		l := letters[0]
-		if !l.Theirs || l.Op != journal.Delete || l.WrittenAt != 20 || l.Winner == nil || l.Winner.Value != "mine" || letters[1].Op != journal.Put {
-			t.Errorf("the letters are %+v", letters)
+		wantPast(t, j, key("a"), " theirs lost", " theirs lost", "mine ours pending")
+		lost, err := j.History.Lost("ns", 0, 10)
+		if no(t, err); lost[0].Op != journal.Put || lost[1].Op != journal.Delete || lost[1].WrittenAt != 20 {
+			t.Errorf("%+v", lost)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -70,8 +69,8 @@ func TestDeadLetters(t *testing.T) {
 	w := s.get("/_botwired/dead-letters")
 	decode(t, w, &got)
 	want := []api.ListedDeadLetter{
-		{ID: "1", Kind: "refused", Host: "this", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
-		{ID: "2", Kind: "refused", Host: "this", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+		{ID: "1", Kind: "refused", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"},
+		{ID: "2", Kind: "refused", Seq: 2, Namespace: "n", Key: "b", Op: "put", Status: 413, Error: "HTTP 413: too large"},
 	}
 	if diff := cmp.Diff(want, got.DeadLetters, cmpopts.IgnoreFields(api.ListedDeadLetter{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
@@ -159,7 +158,7 @@ func TestValueOfADeadLetter(t *testing.T) {
 	decode(t, shown, &put)
 	wantHeader(t, shown, "Cache-Control", "no-store")
 	secret := "secret-value"
-	want := document{api.ListedDeadLetter{ID: "1", Kind: "refused", Host: "this", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"}, &secret}
+	want := document{api.ListedDeadLetter{ID: "1", Kind: "refused", Seq: 1, Namespace: "n", Key: "a", Op: "put", Status: 413, Error: "HTTP 413: too large"}, &secret}
 	if diff := cmp.Diff(want, put, cmp.AllowUnexported(document{}), cmpopts.IgnoreFields(api.ListedDeadLetter{}, "WrittenAt", "RefusedAt")); diff != "" {
 		t.Errorf("dead letter (-want +got):\n%s", diff)
 	}
@@ -170,79 +169,6 @@ func TestValueOfADeadLetter(t *testing.T) {
 	wantDetail(t, s.get("/_botwired/dead-letters/3"), http.StatusNotFound, "no such dead letter")
 	s.do(http.MethodPost, "/_botwired/dead-letters/1/retry?force=no", "")
 	wantNotLogged(t, s, secret)
-}
-
-// contract 17: for two hosts' writes, the answer about the loser has both values and both times.
-func TestDeadLettersOfTwoHosts(t *testing.T) {
-	s := newSidecar(t)
-	fence := s.journal.Fence
-	theirs := journal.Observation{Value: "their-value", ListBytes: 11, UpdatedAt: 1.7e9}
-	for _, key := range []string{"lost", "won", "deleted"} {
-		s.put(id("n", key), "my-value")
-	}
-	s.do(http.MethodDelete, "/memory/n/deleted", "")
-	write := func(key string) journal.Write {
-		t.Helper()
-		w, _, err := s.journal.Newest(id("n", key))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
-	}
-	err := errors.Join(
-		fence.Lose(write("lost"), theirs, "another host wrote later"),
-		fence.KeepOverwritten(write("won"), theirs, "another host wrote earlier"),
-		fence.KeepOverwritten(write("deleted"), theirs, "another host wrote earlier"),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := s.get("/_botwired/dead-letters")
-	var list struct {
-		DeadLetters []api.ListedDeadLetter `json:"dead_letters"`
-	}
-	decode(t, w, &list)
-	my := func(key string) float64 {
-		if key == "lost" {
-			return list.DeadLetters[0].WrittenAt
-		}
-		return write(key).WrittenAt
-	}
-	letter := func(key, host, winner string, by uint64, at float64) api.ListedDeadLetter {
-		return api.ListedDeadLetter{
-			Kind: "superseded", Host: host, SupersededBy: by, Key: key, Op: "put", WrittenAt: at,
-			Winner: &api.Winner{Host: winner, WrittenAt: my(key) + 1.7e9 - at},
-		}
-	}
-	want := []api.ListedDeadLetter{
-		letter("lost", "this", "other", 0, my("lost")),
-		letter("won", "other", "this", write("won").Seq, 1.7e9), letter("deleted", "other", "this", write("deleted").Seq, 1.7e9),
-	}
-	ignored := cmpopts.IgnoreFields(api.ListedDeadLetter{}, "ID", "Seq", "Namespace", "Error", "RefusedAt")
-	if diff := cmp.Diff(want, list.DeadLetters, ignored, cmpopts.EquateApprox(0, 1e-3)); diff != "" {
-		t.Errorf("dead letters (-want +got):\n%s", diff)
-	}
-	if text := w.Body.String(); strings.Contains(text, "-value") {
-		t.Errorf("a value is shown: %s", text)
-	}
-	for i, want := range []string{"my-value their-value", "their-value my-value", "their-value "} {
-		var got struct {
-			Value  string
-			Winner struct{ Host, Value string }
-		}
-		decode(t, s.get("/_botwired/dead-letters/"+list.DeadLetters[i].ID), &got)
-		if values := got.Value + " " + got.Winner.Value; values != want {
-			t.Errorf("%s: %q, want %q", list.DeadLetters[i].Key, values, want)
-		}
-	}
-	for _, l := range list.DeadLetters {
-		target := "/_botwired/dead-letters/" + l.ID + "/retry"
-		wantDetail(t, s.do(http.MethodPost, target, ""), http.StatusConflict, "force=true")
-		wantStatus(t, s.do(http.MethodPost, target+"?force=true", ""), http.StatusOK)
-	}
-	wantValue(t, s.get("/memory/n/lost"), "my-value")
-	wantValue(t, s.get("/memory/n/won"), "their-value")
-	wantNotLogged(t, s, "my-value", "their-value")
 }
 
 // A dead letter is retried over a newer write only on demand.
@@ -277,7 +203,7 @@ func TestDeadLettersThatAreNotOpen(t *testing.T) {
 	}
 	bury("later", journal.Refused)
 	bury("dropped", journal.Dropped)
-	bury("beaten", journal.Superseded)
+	bury("again", journal.Dropped)
 	s.put(id("n", "later"), "new")
 	s.settle(id("n", "later"))
 	s.do(http.MethodDelete, "/memory/n/later", "")
@@ -288,8 +214,8 @@ func TestDeadLettersThatAreNotOpen(t *testing.T) {
 	}
 	decode(t, s.get("/_botwired/dead-letters"), &got)
 	want := []api.ListedDeadLetter{
-		{ID: "1", Kind: "refused", Host: "this", SupersededBy: 4, Key: "later"}, {ID: "2", Kind: "dropped", Host: "this", Key: "dropped"},
-		{ID: "3", Kind: "superseded", Host: "this", Key: "beaten"}, {ID: "6", Kind: "refused", Host: "this", Key: "open"},
+		{ID: "1", Kind: "refused", SupersededBy: 4, Key: "later"}, {ID: "2", Kind: "dropped", Key: "dropped"},
+		{ID: "3", Kind: "dropped", Key: "again"}, {ID: "6", Kind: "refused", Key: "open"},
 	}
 	ignored := cmpopts.IgnoreFields(api.ListedDeadLetter{}, "Seq", "Namespace", "Op", "Status", "Error", "WrittenAt", "RefusedAt")
 	if diff := cmp.Diff(want, got.DeadLetters, ignored); diff != "" {
@@ -306,9 +232,7 @@ func TestDeadLettersThatAreNotOpen(t *testing.T) {
 			t.Errorf("no line %q", line)
 		}
 	}
-	for _, each := range []string{"1", "3"} {
-		wantDetail(t, s.do(http.MethodPost, "/_botwired/dead-letters/"+each+"/retry", ""), http.StatusConflict, "a newer write to the entry is known")
-	}
+	wantDetail(t, s.do(http.MethodPost, "/_botwired/dead-letters/1/retry", ""), http.StatusConflict, "a newer write to the entry is known")
 	var retried api.Retried
 	decode(t, s.do(http.MethodPost, "/_botwired/dead-letters/retry", ""), &retried)
 	if diff := cmp.Diff(api.Retried{Retried: 1, Skipped: 3}, retried); diff != "" {

@@ -77,13 +77,16 @@ func TestEventsOfWrites(t *testing.T) {
 		for _, end := range []journal.Failure{
 			{Kind: journal.Refused, Status: 413, Reason: "too big"},
 			{Kind: journal.Dropped, Reason: "dropped by hand"},
-			{Kind: journal.Superseded, Reason: "another host has written later"},
 		} {
 			s.put(id("n", "dead"), "secret")
 			w, _, err := s.journal.Newest(id("n", "dead"))
 			noError(t, err)
 			noError(t, s.journal.DeadLetter(w, end))
 		}
+		s.put(id("n", "dead"), "secret")
+		lost, _, err := s.journal.Newest(id("n", "dead"))
+		noError(t, err)
+		noError(t, s.journal.Fence.LoseToDelete(lost, 1e10, "another host has written later"))
 		wantTold(t, a, "pending 4 n/dead put 6", "dead 4 n/dead put 6: too big",
 			"pending 5 n/dead put 6", "dropped 5 n/dead put 6: dropped by hand",
 			"pending 6 n/dead put 6", "superseded 6 n/dead put 6: another host has written later")

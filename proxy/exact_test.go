@@ -70,7 +70,7 @@ func TestABeatenCallerReadsTheWinner(t *testing.T) {
 		}
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/append?namespace=n&key=k", putBody("+mine"), "Prefer", "wait=5"), http.StatusOK)
 		wantValue(t, s.get("/memory/n/k"), "theirs+mine")
-		if n := s.journal.Stats().DeadLetters; tries != 3 || n != 0 {
+		if n := s.journal.Stats().DeadLetters + s.journal.Stats().Conflicts; tries != 3 || n != 0 {
 			t.Errorf("%d tries, %d dead letters", tries, n)
 		}
 	})

@@ -76,7 +76,7 @@ export interface Written {
 export interface Revision<T = unknown> {
   /** Names the state, for `undo`; undefined if no undo leads to it. */
   name: string | undefined;
-  /** What became of it: `pending`, `settled`, `superseded`, `dead`, `shown` or `absent`. */
+  /** What became of it: `pending`, `settled`, `superseded`, `dead`, `lost` (another host's later write stays), `shown` or `absent`. */
   state: string;
   /** false: it is a delete, or upstream did not hold the entry. */
   exists: boolean;

@@ -61,54 +61,9 @@ func TestShowOfADeadLetter(t *testing.T) {
 	wantFailure(t, at(t, d, nil, "dead-letters", "show"), cli.ExitUsage, "botwired dead-letters show ID")
 }
 
-// contract 17: for a conflict of two hosts, both values and both times are shown.
-func TestShowOfADeadLetterOfTwoHosts(t *testing.T) {
-	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/dead-letters/8": {200, `{"id":"8","kind":"superseded","host":"this","namespace":"ns","key":"k","op":"put","status":0,` +
-			`"error":"another host wrote later","written_at":1700000000.25,"refused_at":1700000060.5,"value":"a",` +
-			`"winner":{"host":"other","written_at":1700000000.75,"value":"b\u001b"}}`},
-		"GET /_botwired/dead-letters/9": {200, `{"id":"9","kind":"superseded","host":"other","superseded_by":17,"namespace":"ns","key":"k","op":"put",` +
-			`"error":"another host wrote earlier","written_at":1700000000,"refused_at":1700000060.5,"value":"a",` +
-			`"winner":{"host":"this","written_at":1700000000.5,"value":null}}`},
-	})
-	wantOutput(t, at(t, d, nil, "dead-letters", "show", "8"), "a")
-	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "8"), ""+
-		"id         8\n"+
-		"state      conflict: another host's write is 500 ms later\n"+
-		"namespace  ns\n"+
-		"key        k\n"+
-		"op         put\n"+
-		"written    2023-11-14T22:13:20.250Z\n"+
-		"ended      2023-11-14T22:14:20Z\n"+
-		"error      another host wrote later\n"+
-		"\n"+
-		"a\n"+
-		"\n"+
-		"winner   another host\n"+
-		"op       put\n"+
-		"written  2023-11-14T22:13:20.750Z\n"+
-		"\n"+
-		"b\\x1b\n")
-	wantOutput(t, at(t, d, onTerminal, "dead-letters", "show", "9"), ""+
-		"id         9\n"+
-		"state      conflict: write 17 of this host is 500 ms later\n"+
-		"namespace  ns\n"+
-		"key        k\n"+
-		"op         put\n"+
-		"written    2023-11-14T22:13:20.000Z\n"+
-		"ended      2023-11-14T22:14:20Z\n"+
-		"error      another host wrote earlier\n"+
-		"\n"+
-		"a\n"+
-		"\n"+
-		"winner   this daemon\n"+
-		"op       delete\n"+
-		"written  2023-11-14T22:13:20.500Z\n")
-}
-
 // letterOf returns the beginning of a dead letter's JSON, as the daemon writes it.
 func letterOf(id int, namespace string) string {
-	return fmt.Sprintf(`{"id":"%d","kind":"refused","host":"this","seq":%d,"namespace":"%s","key":"k","op":"put","author":"an agent","status":413,"error":"Value too large",`+
+	return fmt.Sprintf(`{"id":"%d","kind":"refused","seq":%d,"namespace":"%s","key":"k","op":"put","author":"an agent","status":413,"error":"Value too large",`+
 		`"written_at":1700000000,"refused_at":1700000060.5`, id, id, namespace)
 }
 

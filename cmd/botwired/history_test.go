@@ -44,6 +44,44 @@ func TestHistory(t *testing.T) {
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
 
+// contract 17: what has lost a conflict is listed, of all namespaces or one, and an undo or a diff takes it only by its name.
+func TestHistoryOfWhatIsLost(t *testing.T) {
+	lost := func(namespace, revision string, seq int, here bool) string {
+		return fmt.Sprintf(`{"namespace":%q,"key":"k","revision":%s,"op":"put","updated_at":1700000000,"lost_at":1700000060,"host":"","here":%v,"author":"an agent","seq":%d}`,
+			namespace, revision, here, seq)
+	}
+	first, second := lost("ns", "9", 9, true), lost("other", "null", 3, false)
+	states := `{"namespace":"ns","key":"k","revisions":[` +
+		`{"revision":12,"state":"settled","op":"put","value":"theirs","bytes":6,"updated_at":1700000060,"host":"","here":false,"seq":12},` +
+		`{"revision":9,"state":"lost","op":"put","value":"mine","bytes":4,"updated_at":1700000000,"lost_at":1700000060,"host":"","here":true,"seq":9},` +
+		`{"revision":3,"state":"settled","op":"put","value":"before","bytes":6,"updated_at":1600000000,"host":"","here":true,"seq":3}]}`
+	d := newDaemon(t, map[string]answer{
+		"GET /_botwired/revisions/lost?limit=1000":              {200, `{"lost":[` + first + `],"next":"17"}`},
+		"GET /_botwired/revisions/lost?after=17&limit=1000":     {200, `{"lost":[` + second + `],"next":null}`},
+		"GET /_botwired/revisions/lost?limit=1000&namespace=ns": {200, `{"lost":[` + first + `],"next":null}`},
+		"GET /_botwired/revisions?key=k&namespace=ns":           {200, states},
+		"GET /_botwired/revisions?key=k&namespace=ns&to=9":      {200, states},
+	})
+	const header = "NAMESPACE  KEY  REVISION  OP   WRITTEN               HOST  AUTHOR    LOST\n"
+	const ofNS = "ns         k    9         put  2023-11-14T22:13:20Z  this  an agent  2023-11-14T22:14:20Z\n"
+	wantOutput(t, at(t, d, nil, "history", "--lost"), header+ofNS+
+		"other      k    w3        put  2023-11-14T22:13:20Z  -     an agent  2023-11-14T22:14:20Z\n")
+	wantOutput(t, at(t, d, nil, "history", "--lost", "ns"), header+ofNS)
+	wantOutput(t, at(t, d, nil, "history", "--lost", "ns", "--json"), `{"lost":[`+first+`],"next":null}`+"\n")
+	wantFailure(t, botwired(t, "history", "--lost", "ns", "k"), cli.ExitUsage, "history")
+	if got := at(t, d, nil, "diff", "ns", "k"); !strings.Contains(got.stdout, "-before") {
+		t.Errorf("%+v", got)
+	}
+	got := at(t, d, func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader("n\n") }, "undo", "ns", "k")
+	if !strings.Contains(got.stderr, "Make it revision 3 again") {
+		t.Errorf("%+v", got)
+	}
+	got = at(t, d, func(p *cli.Program) { onTerminal(p); p.Stdin = strings.NewReader("n\n") }, "undo", "ns", "k", "--to", "9")
+	if !strings.Contains(got.stderr, "Make it revision 9 again") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Where the state before one is missing, the table says so, and neither a diff nor the question of an undo takes an older
 // one for it.
 func TestHistoryWithAGap(t *testing.T) {

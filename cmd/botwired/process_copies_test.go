@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,35 +110,22 @@ func testStandsStill(t *testing.T, program string) {
 	}
 }
 
-// letter is a dead letter that keeps a losing write.
-type letter struct {
-	Key    string
-	Kind   string
-	Value  string
-	Winner *struct{ Value string }
-}
-
-// losers returns a daemon's dead letters, with their values.
-func (c *child) losers() (out []letter, err error) {
-	_, _, text, err := c.exchange(http.MethodGet, "/_botwired/dead-letters", nil)
-	var list struct {
-		Letters []struct{ ID string } `json:"dead_letters"`
+// losers returns the values of an entry that have lost a conflict, the newest first.
+func (c *child) losers(key string) (values []string, err error) {
+	namespace, name, _ := strings.Cut(key, "/")
+	_, _, text, err := c.exchange(http.MethodGet, "/_botwired/revisions?namespace="+namespace+"&key="+name, nil)
+	var doc struct {
+		Revisions []struct{ State, Value string }
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(text), &list)
+		err = json.Unmarshal([]byte(text), &doc)
 	}
-	for _, l := range list.Letters {
-		if err != nil {
-			return nil, err
+	for _, r := range doc.Revisions {
+		if r.State == "lost" {
+			values = append(values, r.Value)
 		}
-		var whole letter
-		_, _, text, err = c.exchange(http.MethodGet, fmt.Sprintf("/_botwired/dead-letters/%s", l.ID), nil)
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &whole)
-		}
-		out = append(out, whole)
 	}
-	return out, err
+	return values, err
 }
 
 // drains flushes the pending writes.
@@ -147,8 +136,7 @@ func (c *child) drains() {
 	}
 }
 
-// wantLost fails the test unless the daemon and upstream hold the winner, and a dead letter has both
-// values.
+// wantLost fails the test unless the daemon and upstream hold the winner, and the history has the loser.
 func (c *child) wantLost(service *memoryService, key, loser, winner string) {
 	c.t.Helper()
 	c.drains()
@@ -157,10 +145,8 @@ func (c *child) wantLost(service *memoryService, key, loser, winner string) {
 			c.t.Errorf("%s holds %q of %s, %v; want %q", name, got, key, err, winner)
 		}
 	}
-	letters, err := c.losers()
-	if err != nil || len(letters) != 1 || letters[0].Kind != "superseded" || letters[0].Value != loser ||
-		letters[0].Winner == nil || letters[0].Winner.Value != winner {
-		c.t.Errorf("the dead letters are %+v, %v; want %q, beaten by %q", letters, err, loser, winner)
+	if lost, err := c.losers(key); err != nil || !slices.Equal(lost, []string{loser}) {
+		c.t.Errorf("lost are %q, %v; want %q, beaten by %q", lost, err, loser, winner)
 	}
 }
 

@@ -49,7 +49,8 @@ func TestStatus(t *testing.T) {
 		"upstream      https://botwire.dev is down since 2026-11-21T23:00:00Z: no answer within 10s (it last answered: 2026-11-21T22:59:00Z)\n"+
 		"concurrency   7 of 16: it is slow\n"+
 		"pending       12 writes, 3.4KiB, the oldest 2s\n"+
-		"dead letters  4: 1 to decide on, 2 conflicts decided by time, 1 superseded or dropped\n"+
+		"dead letters  4: 1 to decide on, 3 superseded or dropped\n"+
+		"conflicts     2 conflicts decided by time: botwired history --lost\n"+
 		statusTail+
 		"\n"+
 		"NAMESPACE   PENDING  SIZE    OLDEST  STATE\n"+
@@ -234,27 +235,20 @@ func TestPendingTellsOfMore(t *testing.T) {
 
 func TestDeadLetters(t *testing.T) {
 	letter := func(id, kind, more string) string {
-		return `{"id":"` + id + `","kind":"` + kind + `","host":"this",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","author":"an agent","status":413,` +
+		return `{"id":"` + id + `","kind":"` + kind + `",` + more + `"seq":41,"namespace":"ns","key":"k","op":"put","author":"an agent","status":413,` +
 			`"error":"Value too large","written_at":1700000000,"refused_at":1700000060.5}`
-	}
-	won := func(letter, host, at string) string {
-		return strings.TrimSuffix(letter, "}") + `,"winner":{"host":"` + host + `","written_at":` + at + `}}`
 	}
 	body := `{"dead_letters":[` + strings.Join([]string{
 		letter("1", "refused", `"superseded_by":1000000,`), strings.Replace(letter("2", "dropped", ""), "413", "0", 1), letter("3", "refused", ""),
-		letter("4", "superseded", ""), letter("5", "", ""), won(letter("6", "superseded", ""), "other", "1700000003.1"),
-		won(strings.Replace(letter("7", "superseded", `"superseded_by":17,`), `"this"`, `"other"`, 1), "this", "1700000000.5"),
+		letter("5", "", ""),
 	}, ",") + `]}`
 	d := newDaemon(t, map[string]answer{"GET /_botwired/dead-letters?limit=1000": {200, body}})
 	wantOutput(t, at(t, d, nil, "dead-letters"), ""+
-		"ID  STATE                                            SEQ  NAMESPACE  KEY  OP   WRITTEN               STATUS  ERROR\n"+
-		"3   open                                             41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
-		"5   open                                             41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
-		"1   superseded by 1000000                            41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
-		"2   dropped                                          41   ns         k    put  2023-11-14T22:13:20Z  -       Value too large\n"+
-		"4   conflict: another host's write stays             41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
-		"6   conflict: another host's write is 3.1 s later    41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
-		"7   conflict: write 17 of this host is 500 ms later  41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n")
+		"ID  STATE                  SEQ  NAMESPACE  KEY  OP   WRITTEN               STATUS  ERROR\n"+
+		"3   open                   41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"5   open                   41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"1   superseded by 1000000  41   ns         k    put  2023-11-14T22:13:20Z  413     Value too large\n"+
+		"2   dropped                41   ns         k    put  2023-11-14T22:13:20Z  -       Value too large\n")
 	wantOutput(t, at(t, d, nil, "dead-letters", "--json"), body+"\n")
 }
 

@@ -322,7 +322,8 @@ func (a *attachment) kept(last *api.Status) string {
 			areWrites(n), words.ByNumber(n, "goes", "go"), upstream, why)
 	}
 	if result.Dead > 0 {
-		text += fmt.Sprintf("botwired: upstream has refused %s for good: once botwired runs, \"botwired dead-letters\" says why\n", words.Plural(result.Dead, "write"))
+		text += fmt.Sprintf("botwired: upstream has refused %s for good, or another host has written later: once botwired runs, \"botwired dead-letters\" and \"botwired history --lost\" have %s\n",
+			words.Plural(result.Dead, "write"), words.ByNumber(result.Dead, "it", "them"))
 	}
 	return text
 }

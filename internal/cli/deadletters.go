@@ -25,15 +25,14 @@ import (
 func newDeadLettersCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "dead-letters",
-		Short:   "List the writes that upstream refused, or that lost a conflict",
+		Short:   "List the writes that upstream refused",
 		GroupID: GroupDaily,
 		Example: "  botwired dead-letters\n" +
 			"  botwired dead-letters --json | jq '.dead_letters[].error'",
 		Long: "List the writes that upstream has refused for good, and those that botwired pending drop has made dead letters.\n" +
 			"The open ones come first: retry or delete them. A later write to the same key supersedes a dead letter, once\n" +
 			"upstream has taken it. Nobody has to decide on a superseded one.\n\n" +
-			"A conflict of two hosts that write to the same key is decided by time: the later write stays, and the other is\n" +
-			"kept here. To have that one instead: botwired dead-letters retry ID --force.",
+			"What has lost a conflict of two hosts that write to the same key is in the key's history: botwired history --lost.",
 		Args: NoArguments,
 	}
 	asJSON := JSONFlag(cmd)
@@ -67,23 +66,12 @@ const openLetter = "open"
 // not.
 func letterState(l *api.ListedDeadLetter) string {
 	switch {
-	case l.Host == "other":
-		return fmt.Sprintf("conflict: write %d of this host %s", l.SupersededBy, later(l))
 	case l.SupersededBy != 0:
 		return fmt.Sprintf("superseded by %d", l.SupersededBy)
-	case l.Kind == "superseded":
-		return "conflict: another host's write " + later(l)
 	case l.Kind == "dropped":
 		return "dropped"
 	}
 	return openLetter
-}
-
-func later(l *api.ListedDeadLetter) string {
-	if l.Winner == nil || l.Winner.WrittenAt <= l.WrittenAt {
-		return "stays"
-	}
-	return "is " + words.Duration(term.Unix(l.Winner.WrittenAt).Sub(term.Unix(l.WrittenAt))) + " later"
 }
 
 // letterStatus returns the HTTP status, or "" for a write that upstream has not answered.
@@ -133,8 +121,7 @@ func newShowCommand(p *Program, settings *Settings) *cobra.Command {
 			"  botwired dead-letters show 17 > value.txt    # to the byte\n" +
 			"  botwired dead-letters show --all > dead-letters.jsonl",
 		Long: "Print the value of a dead letter to the byte. On a terminal, what is known of the dead letter comes first,\n" +
-			"control characters other than tabs and newlines are shown as escapes such as \\x1b, and a newline follows.\n" +
-			"If another host's write has beaten it, or the other way round, the value of the winner comes last.\n\n" +
+			"control characters other than tabs and newlines are shown as escapes such as \\x1b, and a newline follows.\n\n" +
 			"With --all, print all dead letters with their values, the oldest first: each is one line of JSON.",
 	}
 	asJSON := JSONFlag(cmd)
@@ -187,20 +174,9 @@ func (p *Program) printDeadLetter(letter *api.DeadLetter) error {
 		_, err := io.WriteString(p.Stdout, *letter.Value)
 		return err
 	}
-	print := func(facts [][2]string, value *string) error {
-		err := term.Facts(p.Screen(), facts)
-		if err == nil && value != nil {
-			_, err = io.WriteString(p.Stdout, "\n"+term.Harmless(*value)+"\n")
-		}
-		return err
-	}
-	written := term.Plain(term.Unix(letter.WrittenAt))
-	if letter.Winner != nil {
-		written = term.Instant(term.Unix(letter.WrittenAt)) // with milliseconds, to compare it with the winner's
-	}
 	facts := [][2]string{
 		{"id", letter.ID}, {"state", letterState(&letter.ListedDeadLetter)}, {"namespace", letter.Namespace}, {"key", keyname.Format(letter.Key)}, {"op", letter.Op},
-		{"written", written}, {"ended", term.Plain(term.Unix(letter.RefusedAt))},
+		{"written", term.Plain(term.Unix(letter.WrittenAt))}, {"ended", term.Plain(term.Unix(letter.RefusedAt))},
 	}
 	if letter.Author != "" {
 		facts = append(facts, [2]string{"author", letter.Author})
@@ -208,17 +184,9 @@ func (p *Program) printDeadLetter(letter *api.DeadLetter) error {
 	if status := letterStatus(&letter.ListedDeadLetter); status != "" {
 		facts = append(facts, [2]string{"status", status})
 	}
-	err := print(append(facts, [2]string{"error", letter.Error}), letter.Value)
-	if w := letter.Winner; err == nil && w != nil {
-		who, op := "this daemon", "put"
-		if w.Host == "other" {
-			who = "another host"
-		}
-		if w.Value == nil {
-			op = "delete"
-		}
-		fmt.Fprintln(p.Stdout)
-		err = print([][2]string{{"winner", who}, {"op", op}, {"written", term.Instant(term.Unix(w.WrittenAt))}}, w.Value)
+	err := term.Facts(p.Screen(), append(facts, [2]string{"error", letter.Error}))
+	if err == nil && letter.Value != nil {
+		_, err = io.WriteString(p.Stdout, "\n"+term.Harmless(*letter.Value)+"\n")
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/cli/term"
+	"github.com/botwired/botwired/internal/keyname"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/internal/words"
 )
@@ -25,21 +26,34 @@ const shownValue = 60
 
 func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "history NAMESPACE KEY",
+		Use:     "history NAMESPACE KEY | --lost [NAMESPACE]",
 		Short:   "List the states that an entry has had",
 		GroupID: groupMemory,
 		Example: "  botwired history my-agent user_name\n" +
-			"  botwired history my-agent user_name --json | jq -r '.revisions[1].value'",
+			"  botwired history my-agent user_name --json | jq -r '.revisions[1].value'\n" +
+			"  botwired history --lost",
 		Long: "List the states that an entry has had, the present one first. The table has the beginning of each value, and\n" +
 			"--json all of it. HOST is \"this\" for a write of this daemon. Behind NATS it is the machine's name and the data\n" +
 			"directory's, of every host.\n\n" +
 			"These are the writes of this daemon and what upstream has shown it, up to 100, as far back as history.disk has\n" +
 			"room: what was removed between two of them has a line of its own. In front of NATS, the revisions that the bucket\n" +
-			"keeps (8), of all hosts, are among them.",
-		Args: arguments(2, 2),
+			"keeps (8), of all hosts, are among them.\n\n" +
+			"A conflict of two hosts that write to the same key is decided by time: the later write stays, and the other is\n" +
+			"kept with the state lost. --lost lists these, the last one first. To have one instead: botwired undo NAMESPACE\n" +
+			"KEY --to REVISION.",
 	}
 	asJSON := JSONFlag(cmd)
+	lost := cmd.Flags().Bool("lost", false, "the states of all entries, or of a namespace's, that have lost a conflict of two hosts")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if *lost {
+			return arguments(0, 1)(cmd, args)
+		}
+		return arguments(2, 2)(cmd, args)
+	}
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
+		if *lost {
+			return p.lost(ctx, c, args, *asJSON)
+		}
 		id := entryID{Namespace: args[0], Key: args[1]}
 		return ask(ctx, p, c, historyRequest(id), *asJSON, func(states *api.Revisions) error {
 			if states.Why != "" {
@@ -54,6 +68,31 @@ func newHistoryCommand(p *Program, settings *Settings) *cobra.Command {
 // historyRequest asks for the states of an entry. The answer's ETag is that of the newest state.
 func historyRequest(id entryID) api.Request {
 	return api.Request{Path: api.Surface("revisions"), Query: entryQuery(id)}
+}
+
+// lost lists what has lost a conflict: in the namespace that args may name, or everywhere.
+func (p *Program) lost(ctx context.Context, c *attach.Client, args []string, asJSON bool) error {
+	namespace := ""
+	if len(args) > 0 {
+		namespace = args[0]
+	}
+	lost, err := c.Lost(ctx, namespace)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return term.EncodeJSON(p.Stdout, api.Lost{Lost: lost})
+	}
+	w, rows := p.Screen(), make([][]string, len(lost))
+	for i, l := range lost {
+		r := api.Revision{Revision: l.Revision, Seq: l.Seq, Host: l.Host, Here: l.Here}
+		at := ""
+		if l.LostAt != nil {
+			at = term.Moment(w, term.Unix(*l.LostAt))
+		}
+		rows[i] = []string{l.Namespace, keyname.Format(l.Key), revisionName(&r), l.Op, term.Moment(w, term.Unix(l.UpdatedAt)), writerOf(&r), l.Author, at}
+	}
+	return term.Table(w, []string{"NAMESPACE", "KEY", "REVISION", "OP", "WRITTEN", "HOST", "AUTHOR", "LOST"}, rows)
 }
 
 func beginning(value string) string {
@@ -92,22 +131,27 @@ func isNamed(r *api.Revision, name string) bool {
 func printHistory(w io.Writer, states *api.Revisions) error {
 	rows := make([][]string, 0, len(states.Revisions))
 	for _, r := range states.Revisions {
-		writer, bytes := r.Host, "deleted"
-		switch {
-		case r.Here && r.Host == "":
-			writer = "this"
-		case r.Here:
-			writer += " (this)"
-		}
+		bytes := "deleted"
 		if r.Value != nil {
 			bytes = strconv.Itoa(r.Bytes)
 		}
-		rows = append(rows, []string{revisionName(&r), r.State, term.Moment(w, term.Unix(r.UpdatedAt)), writer, r.Author, bytes, beginning(r.Text())})
+		rows = append(rows, []string{revisionName(&r), r.State, term.Moment(w, term.Unix(r.UpdatedAt)), writerOf(&r), r.Author, bytes, beginning(r.Text())})
 		if r.Gap != "" {
 			rows = append(rows, []string{"", r.Gap, "", "", "", "", "(the one before " + gapText(&r) + ")"})
 		}
 	}
 	return term.Table(w, []string{"REVISION", "STATE", "WRITTEN", "HOST", "AUTHOR", "BYTES", "VALUE"}, rows)
+}
+
+// writerOf names the host that wrote a state; empty if unknown.
+func writerOf(r *api.Revision) string {
+	switch {
+	case r.Here && r.Host == "":
+		return "this"
+	case r.Here:
+		return r.Host + " (this)"
+	}
+	return r.Host
 }
 
 // gapText says why the state before one is missing.
@@ -198,7 +242,11 @@ func newUndoCommand(p *Program, settings *Settings) *cobra.Command {
 // refuse the undo, it does not ask.
 func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to string) (tag string, err error) {
 	var states api.Revisions
-	shown, err := c.Read(ctx, historyRequest(id), &states)
+	asked := historyRequest(id)
+	if to != "" {
+		asked.Query.Set("to", to)
+	}
+	shown, err := c.Read(ctx, asked, &states)
 	if err != nil {
 		return "", err
 	}
@@ -213,11 +261,11 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to st
 }
 
 // stateToUndo returns the state that an undo brings back: that of revision to, or without one the state before
-// the newest, but none that upstream has refused. It returns nil if the daemon refuses the undo.
+// the newest, but none that upstream has refused, or that has lost a conflict. It returns nil if the daemon refuses the undo.
 func stateToUndo(states *api.Revisions, to string) *api.Revision {
 	for i := 1; i < len(states.Revisions); i++ { // the first one is the current state
 		switch r := &states.Revisions[i]; {
-		case to != "" && !isNamed(r, to), to == "" && r.State == "dead":
+		case to != "" && !isNamed(r, to), to == "" && (r.State == "dead" || r.State == "lost"):
 		case to == "" && (r.State == "unsealed" || states.Revisions[0].Gap != ""):
 			return nil
 		default:
@@ -257,14 +305,15 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 func compared(states *api.Revisions, names []string) (from, to *api.Revision, err error) {
 	to = &states.Revisions[0]
 	if len(names) == 0 {
+		before := slices.IndexFunc(states.Revisions[1:], func(r api.Revision) bool { return r.State != "lost" }) + 1
 		switch {
-		case len(states.Revisions) < 2:
+		case before == 0:
 			return nil, nil, fmt.Errorf("%s has no earlier state that is kept", term.Printable(entryID{states.Namespace, states.Key}.String()))
 		case to.Gap != "":
 			return nil, nil, fmt.Errorf("the state of %s before this one %s: name an older one, as botwired history shows it",
 				term.Printable(entryID{states.Namespace, states.Key}.String()), gapText(to))
 		}
-		return &states.Revisions[1], to, nil
+		return &states.Revisions[before], to, nil
 	}
 	if from, err = named(states, names[0]); err == nil && len(names) > 1 {
 		to, err = named(states, names[1])

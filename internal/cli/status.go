@@ -173,6 +173,9 @@ func facts(w io.Writer, s *api.Status) (facts [][2]string) {
 	}
 	add("pending", pendingText(s))
 	add("dead letters", doctor.LettersText(s))
+	if s.Conflicts > 0 {
+		add("conflicts", doctor.ConflictsText(s))
+	}
 	add("reads", readsText(&s.Reads))
 	add("saved", saved(&s.Figures))
 	add("disk", diskText(&s.Disk))

@@ -105,7 +105,15 @@ func letters(s *api.Status) Finding {
 	if s.OpenDeadLetters > 0 {
 		return warn(name, "botwired dead-letters", "%s", LettersText(s))
 	}
+	if s.Conflicts > 0 {
+		return good(name, "%s; %s", LettersText(s), ConflictsText(s))
+	}
 	return good(name, "%s", LettersText(s))
+}
+
+// ConflictsText says how many states have lost a conflict of two hosts.
+func ConflictsText(s *api.Status) string {
+	return words.Plural(s.Conflicts, "conflict") + " decided by time: botwired history --lost"
 }
 
 // LettersText says how many dead letters there are, and how many of them need a decision.
@@ -114,10 +122,7 @@ func LettersText(s *api.Status) string {
 	if n := s.OpenDeadLetters; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d to decide on", n))
 	}
-	if n := s.Conflicts; n > 0 {
-		parts = append(parts, words.Plural(n, "conflict")+" decided by time")
-	}
-	if n := s.DeadLetters - s.OpenDeadLetters - s.Conflicts; n > 0 {
+	if n := s.DeadLetters - s.OpenDeadLetters; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d superseded or dropped", n))
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%d: %s", s.DeadLetters, strings.Join(parts, ", ")), ": ")

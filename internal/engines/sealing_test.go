@@ -229,8 +229,8 @@ func TestWhatIsKeptOfASealedNamespace(t *testing.T) {
 		}, "1 dead letter"},
 		"another host's state": {func(t *testing.T, j *journal.Journal) {
 			t.Helper()
-			noError(t, j.Fence.KeepOverwritten(journal.Write{ID: private("k"), Seq: 1}, journal.Observation{Value: "theirs", UpdatedAt: 2}, ""))
-		}, "keeps of it 1 dead letter:"},
+			noError(t, j.Fence.KeepOverwritten(private("k"), journal.Observation{Value: "theirs", UpdatedAt: 2}))
+		}, "keeps of it 1 version:"},
 		"an unanswered request": {func(t *testing.T, j *journal.Journal) {
 			t.Helper()
 			w := write(t, j, journal.Put, private("k"))

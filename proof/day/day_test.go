@@ -241,8 +241,8 @@ func (l *lived) settle(o options, d *daemon, up *service, agents []*agent) error
 	all := up.counts()
 	l.late = all.writes - l.up.writes
 	l.up.refused, l.up.most = all.refused, all.most
-	if n := d.journal.Stats().DeadLetters; n > 0 {
-		return fmt.Errorf("%d writes are dead letters", n)
+	if st := d.journal.Stats(); st.DeadLetters > 0 || st.Conflicts > 0 {
+		return fmt.Errorf("%d writes are dead letters, and %d have lost a conflict", st.DeadLetters, st.Conflicts)
 	}
 	if difference := up.differs(agents); difference != "" {
 		return errors.New(difference)

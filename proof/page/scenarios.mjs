@@ -140,8 +140,8 @@ async function deadLetterIsRetried({ daemon, visit }) {
 // APART is further than the daemon's and upstream's clocks may seem to be, in milliseconds.
 const APART = 2500;
 
-// makeConflict has two hosts write one entry while neither sees the other. The daemon keeps its own, earlier write as
-// a dead letter.
+// makeConflict has two hosts write one entry while neither sees the other. The daemon keeps its own, earlier write in the
+// entry's history, as lost.
 async function makeConflict(daemon, entry) {
   daemon.gate.set("shut");
   await daemon.write(entry, '{"by":"this host","kept":true}');
@@ -151,23 +151,21 @@ async function makeConflict(daemon, entry) {
   await daemon.flush();
 }
 
-// Time has decided, and a person may still keep the other value: once this host's, and once the other's.
+// Time has decided, and a person may still bring the other value back.
 async function conflictIsDecided({ daemon, visit }) {
   await visit.go(daemon.url, "dead-letters");
-  for (const [entry, kept] of [["conflict/one", "this host"], ["conflict/two", "another host"]]) {
-    await makeConflict(daemon, entry);
-    await visit.shows(".letter .chip", "conflict");
-    await visit.shows(".letter .why", /^Time has decided this conflict: another host wrote 2\.\d s later, and that write stays\.$/);
-    await visit.shows(".badge", /^1 decided$/); // a person has nothing to do
-    await visit.click("Compare");
-    await visit.page.locator(".compared mark").first().waitFor();
-    assert.deepEqual((await visit.page.locator(".compared mark").allInnerTexts()).sort(), ["another", "this"]);
-    await visit.shows(".compared h3", /, 2\.\d s later$/);
-    await visit.page.locator(".compared").filter({ hasText: kept }).getByRole("button", { name: "Keep this one" }).click();
-    await visit.shows(".empty-title", "There are no dead letters.");
-    await daemon.flush();
-    assert.equal(JSON.parse(await daemon.readUpstream(entry)).by, kept);
-  }
+  await makeConflict(daemon, "conflict/one");
+  await visit.shows(".lost .why", /^Time has decided this conflict at .*: the write of this host is the earlier one\.$/);
+  await visit.shows(".empty-title", "There are no dead letters."); // a person has nothing to do
+  assert.equal(await visit.page.locator(".badge").count(), 0);
+  await visit.click("Compare");
+  await visit.page.locator(".changes mark").first().waitFor();
+  assert.deepEqual((await visit.page.locator(".changes mark").allInnerTexts()).sort(), ["another", "this"]);
+  await visit.shows(".version.lost .note", /lost a conflict/);
+  await visit.click("Undo to this version", "dialog");
+  await visit.shows("dialog [role=status]", /^Done: the entry is as it was/);
+  await daemon.flush();
+  assert.equal(JSON.parse(await daemon.readUpstream("conflict/one")).by, "this host");
 }
 
 async function entryIsEdited({ daemon, visit }) {

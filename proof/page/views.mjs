@@ -32,7 +32,7 @@ export const VIEWS = {
   rewind: ["memory/chats", ".entries .rows a", "Undo…", "dialog .named"],
   "long-names": [`memory/${LONG}`, ".entries .rows a"],
   "dead-letters": ["dead-letters", ".letter"],
-  conflict: ["dead-letters", ".letter .chip.superseded", "Compare", ".compared mark"],
+  conflict: ["dead-letters", ".lost", "Compare", ".changes mark"],
 };
 
 // FRESH are those of a daemon that knows nothing yet.
@@ -70,9 +70,9 @@ async function notWider(page) {
   assert.ok(content <= screen, `the page is ${content} pixels wide on a screen of ${screen}`);
 }
 
-// clickFor clicks a button, and waits for what that shows.
+// clickFor clicks a button, the first of that name, and waits for what that shows.
 async function clickFor(visit, button, outcome) {
-  await visit.click(button);
+  await visit.page.getByRole("button", { name: button, exact: true }).first().click();
   await visit.page.locator(outcome).first().waitFor();
 }
 

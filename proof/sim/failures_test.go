@@ -179,6 +179,8 @@ func (w *world) became() string {
 	w.surface("pending", &pending)
 	w.surface("dead-letters", &dead)
 	switch {
+	case w.node.journal.Stats().Conflicts > 0:
+		return "lost"
 	case len(dead.DeadLetters) > 0:
 		return "a dead letter: " + dead.DeadLetters[0].Error
 	case len(pending.Pending) == 0:

@@ -49,7 +49,7 @@ type contest struct {
 	seqs  map[string]uint64                    // of the writes, by value
 	by    map[string]deedDone                  // the writes, by value
 	reads map[journal.ID][]porcupine.Operation // that upstream has answered
-	// At the end: the values of the dead letters and who has beaten them, and what has become
+	// At the end: the values that have lost and who has beaten them, and what has become
 	// of the writes.
 	kept     map[journal.ID]map[string]string
 	receipts map[string]journal.Receipt
@@ -215,16 +215,16 @@ func (c *contest) agree() error {
 	return c.up.violation()
 }
 
-// collect keeps the receipts and dead letters for check.
+// collect keeps the receipts and what is lost for check.
 func (c *contest) collect() error {
 	for _, id := range shared[:2] {
 		c.kept[id] = make(map[string]string)
 		for _, h := range c.hosts {
-			letters, err := h.letters(id)
+			lost, err := h.losers(id)
 			if err != nil {
 				return err
 			}
-			for value, winner := range letters {
+			for value, winner := range lost {
 				c.kept[id][value] = winner
 			}
 		}

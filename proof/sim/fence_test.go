@@ -124,8 +124,8 @@ func TestACopiedDirectory(t *testing.T) {
 			return err
 		}
 		for _, id := range shared {
-			if letters, err := second.letters(id); err != nil || len(letters) != 1 {
-				return fmt.Errorf("contract 17: the copy lists %v of %s (%w)", letters, id, err)
+			if lost, err := second.losers(id); err != nil || len(lost) != 1 {
+				return fmt.Errorf("contract 17: the copy lists %v of %s (%w)", lost, id, err)
 			}
 		}
 		return nil

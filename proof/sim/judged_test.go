@@ -69,9 +69,8 @@ func (s *service) wasRefused(id journal.ID, what state) bool {
 	return s.judged.refused[id][what]
 }
 
-// burials takes in the dead letters that have come since it looked last. Each must be of a
-// write that BotWire itself refused, or that has lost against another host's. After a refusal
-// nothing of its entry is certain: upstream may hold any state from before.
+// burials takes in the dead letters, and what is lost, that have come since it looked last. A dead letter must be of a
+// write that BotWire itself refused. After a refusal nothing of its entry is certain: upstream may hold any state from before.
 func (w *world) burials() string {
 	letters, err := w.node.journal.DeadLetters(0, 1000) // an older write may die after a newer one
 	if err != nil {
@@ -82,17 +81,32 @@ func (w *world) burials() string {
 			continue
 		}
 		w.dead[l.Seq] = true
-		if l.Kind == journal.Superseded {
-			if violation := w.lost(l); violation != "" {
-				return violation
-			}
-			continue
-		}
 		what, ok := w.acknowledged[l.Seq]
 		if ok && !w.up.wasRefused(l.ID, what) {
 			return fmt.Sprintf("contract 15: write %d to %s (%s) is a dead letter, and BotWire has not refused it", l.Seq, l.ID, what)
 		}
 		w.beliefs[l.ID].bury()
+	}
+	all, err := w.node.journal.History.Lost("", 0, 1000)
+	if err != nil {
+		return "lost: " + err.Error()
+	}
+	for _, listed := range slices.Backward(all) {
+		if w.dead[listed.Seq] {
+			continue
+		}
+		w.dead[listed.Seq] = true
+		lost, err := w.node.lost(listed.ID)
+		if err != nil {
+			return "lost: " + err.Error()
+		}
+		at := slices.IndexFunc(lost, func(l loser) bool { return l.Seq == listed.Seq })
+		if at < 0 {
+			return fmt.Sprintf("contract 17: version %d of %s is lost, and is not in the history", listed.Seq, listed.ID)
+		}
+		if violation := w.lost(&lost[at]); violation != "" {
+			return violation
+		}
 	}
 	return ""
 }
@@ -104,20 +118,20 @@ func (w *world) evicted(id journal.ID, value string) bool {
 
 // lost takes in a write that has lost against another host's, or the other way round: each of the
 // two states is what it is said to be.
-func (w *world) lost(l journal.DeadLetter) string {
-	kept, err := w.node.journal.ReadDeadLetter(l.Seq)
-	if err != nil {
-		return "dead letters: " + err.Error()
-	}
-	theirs := state{true, kept.Value}
-	if !l.Theirs {
-		theirs = state{kept.Winner.Present, kept.Winner.Value}
+func (w *world) lost(l *loser) string {
+	theirs := state{l.Op == journal.Put, l.Value}
+	if !l.Shown {
+		theirs = state{l.winner != "", l.winner}
+		if !l.known {
+			w.beliefs[l.ID].bury()
+			return ""
+		}
 	}
 	b := w.beliefs[l.ID]
 	// This host's own state may have no copy, and no history either.
-	evicted := w.squeezed && l.Theirs || w.setBack && (w.squeezed || b.burials > 0)
-	if slices.Contains(b.history, theirs) && (evicted || l.Theirs && len(b.theirs) > 0) {
-		if !l.Theirs {
+	evicted := w.squeezed && l.Shown || w.setBack && (w.squeezed || b.burials > 0)
+	if slices.Contains(b.history, theirs) && (evicted || l.Shown && len(b.theirs) > 0) {
+		if !l.Shown {
 			b.bury()
 		}
 		return ""
@@ -125,7 +139,7 @@ func (w *world) lost(l journal.DeadLetter) string {
 	if !slices.Contains(b.theirs, theirs) {
 		return fmt.Sprintf("contract 17: %s of %s is no other host's", theirs, l.ID)
 	}
-	if !l.Theirs && !slices.Contains(b.foreign, theirs) {
+	if !l.Shown && !slices.Contains(b.foreign, theirs) {
 		return fmt.Sprintf("contract 17: %s of %s has won over a later write", theirs, l.ID)
 	}
 	return ""

@@ -129,27 +129,53 @@ func (h *host) insists(id journal.ID) (value string, err error) {
 	return value, nil
 }
 
-// letters returns the values that a host has kept as dead letters, with the winners' values.
-func (h *host) letters(id journal.ID) (map[string]string, error) {
-	letters, err := h.node.journal.DeadLetters(0, 10_000)
-	if err != nil {
-		return nil, err
+// losers returns the values of an entry that have lost a conflict at a host, each with that of the state that has beaten it, as
+// far as the history tells: "" for a delete. There must be no dead letters.
+func (h *host) losers(id journal.ID) (map[string]string, error) {
+	if letters, err := h.node.journal.DeadLetters(0, 1); err != nil || len(letters) > 0 {
+		return nil, fmt.Errorf("the dead letters are %+v (%w)", letters, err)
 	}
+	lost, err := h.node.lost(id)
 	out := make(map[string]string)
-	for _, l := range letters {
-		if l.ID != id {
+	for _, l := range lost {
+		out[l.Value] = l.winner
+	}
+	return out, err
+}
+
+// loser is a version that has lost a conflict.
+type loser struct {
+	journal.Past
+	winner string // the value of the state that has beaten it, as far as the history tells
+	known  bool   // it does
+}
+
+// lost returns the versions of an entry that have lost a conflict, the newest first.
+func (n *node) lost(id journal.ID) (out []loser, err error) {
+	versions, err := n.journal.History.Of(id, 10_000)
+	for i, v := range versions {
+		if v.State != journal.PastLost {
 			continue
 		}
-		full, err := h.node.journal.ReadDeadLetter(l.Seq)
-		if err != nil {
-			return nil, err
+		l := loser{Past: v}
+		if v.Apart { // this host's write before it was about to overwrite it
+			for _, by := range versions[i+1:] {
+				if !by.Shown && !by.Apart {
+					l.winner, l.known = by.Value, true
+					break
+				}
+			}
+		} else { // the last state that upstream had shown when it lost
+			for _, by := range versions {
+				if by.Shown && !by.Apart && by.Seq <= v.Order {
+					l.winner, l.known = by.Value, true
+					break
+				}
+			}
 		}
-		if full.Kind != journal.Superseded || full.Winner == nil {
-			return nil, fmt.Errorf("dead letter %d of %s has kind %v, and the winner %v", l.Seq, id, full.Kind, full.Winner)
-		}
-		out[full.Value] = full.Winner.Value
+		out = append(out, l)
 	}
-	return out, nil
+	return out, err
 }
 
 // unkept returns an error if a host does not keep what it has overwritten.
@@ -182,11 +208,11 @@ func (r *realm) judge(contest map[journal.ID]deeds) error {
 			if value, err := h.insists(id); err != nil || value != last.value {
 				return fmt.Errorf("contract 17: host %d holds %q of %s, and the later write is %+v (%w)", n, value, id, last, err)
 			}
-			letters, err := h.letters(id)
+			lost, err := h.losers(id)
 			if err != nil {
 				return err
 			}
-			for value, winner := range letters {
+			for value, winner := range lost {
 				listed[value] = winner
 			}
 		}

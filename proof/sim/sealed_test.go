@@ -182,9 +182,9 @@ func TestAReplayIsNoConflict(t *testing.T) {
 			p.liar.entries[hidden] = p.liar.past[hidden][0]
 			p.liar.mu.Unlock()
 		}
-		letters, err := p.hosts[0].letters(id)
-		if err != nil || len(letters) > 0 {
-			t.Errorf("it has the dead letters %q (%v)", letters, err)
+		lost, err := p.hosts[0].losers(id)
+		if err != nil || len(lost) > 0 {
+			t.Errorf("it has lost %q (%v)", lost, err)
 		}
 		p.agree()
 	})

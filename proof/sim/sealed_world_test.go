@@ -277,8 +277,8 @@ func (p *sealedHosts) account() {
 		case err == nil && receipt.State == journal.ReceiptSettled:
 		case err == nil && receipt.State == journal.ReceiptSuperseded && receipt.By > w.seq:
 		case err == nil && lost(receipt):
-			letters, err := w.host.letters(w.id)
-			if winner, ok := letters[w.value]; err != nil || !ok || order[winner] < n {
+			lost, err := w.host.losers(w.id)
+			if winner, ok := lost[w.value]; err != nil || !ok || order[winner] < n {
 				p.t.Errorf("%s is lost against %q, listed %t (%v)", w.value, winner, ok, err)
 			}
 		default:

@@ -13,7 +13,7 @@
 // second half one process lives through all of them: its memory, descriptors and
 // goroutines at the end of its last round must be about those at the end of its first.
 //
-// Nobody else writes to upstream. A dead letter is wrong, also one that says that another host has written.
+// Nobody else writes to upstream. A dead letter is wrong, and so is a write that has lost against another host's.
 //
 // Callers name their writes, and repeat them until they are answered: a write that is made twice is wrong. The
 // daemon's token changes: a stream that goes on with the old one is wrong.

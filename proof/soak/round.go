@@ -208,6 +208,30 @@ func (s *soak) letters(ctx context.Context) error {
 		s.letter = l.ID
 		s.load.wrong("a dead letter of %s/%s: %s: %s", l.Namespace, l.Key, l.Kind, l.Error)
 	}
+	return s.lost(ctx)
+}
+
+// lost expects that nothing has lost a conflict.
+func (s *soak) lost(ctx context.Context) error {
+	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/revisions/lost?limit=10", nil)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%d %.200s", code, answer)
+	}
+	var doc struct {
+		Lost []struct {
+			Namespace, Key string
+			Here           bool
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(answer, &doc)
+	}
+	if err != nil {
+		return fmt.Errorf("lost: %w", err)
+	}
+	for _, l := range doc.Lost {
+		s.load.wrong("a version of %s/%s has lost a conflict, which this daemon has written: %t", l.Namespace, l.Key, l.Here)
+	}
 	return nil
 }
 

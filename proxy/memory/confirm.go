@@ -133,8 +133,8 @@ func (unconfirmed) WriteStatus() int { return statusGatewayTimeout }
 
 var (
 	errReplaced       = errors.New("a newer write to the entry has taken its place before upstream confirmed it")
-	errReplacedInVain = wire.Detail(statusConflict, "a newer write to the entry has taken its place, and has become a dead letter")
-	errLost           = wire.Detail(statusConflict, "another host has written the entry later: that stays, and this write is kept as a dead letter")
+	errReplacedInVain = wire.Detail(statusConflict, "a newer write to the entry has taken its place, and has not reached upstream for good: it is a dead letter, or another host has written later")
+	errLost           = wire.Detail(statusConflict, "another host has written the entry later: that stays, and this write is kept in the entry's history")
 	// errOtherWriter refuses a write whose condition held here and not upstream.
 	errOtherWriter = unmet("the entry is not as the condition names it: another writer has changed it, so read it again")
 )

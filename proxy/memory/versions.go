@@ -44,16 +44,20 @@ func (v *Version) Tag() string {
 	return `"revision-` + strconv.FormatUint(v.Revision, 10) + `"`
 }
 
+// lost reports whether the version has lost a conflict between hosts.
+func (v *Version) lost() bool { return v.State == journal.PastLost }
+
 func (v *Version) is(op journal.Op, value string) bool { return v.Op == op && v.Value == value }
 
 // Versions returns the versions of an entry that are kept here or upstream, each once: the present one first, then
-// the newest first. There is at least one. missing says why those upstream could not be asked for.
-func (m *Memory) Versions(caller context.Context, id journal.ID) (versions []Version, missing, err error) {
-	return m.versions(caller, id, nil)
+// the newest first. There is at least one. A version that is kept here is among them if to names it, also if there are many
+// newer ones. missing says why those upstream could not be asked for.
+func (m *Memory) Versions(caller context.Context, id journal.ID, to VersionName) (versions []Version, missing, err error) {
+	return m.versions(caller, id, nil, to)
 }
 
 // versions is Versions. now is the present state as a GET shows it; nil if the caller has not asked.
-func (m *Memory) versions(caller context.Context, id journal.ID, now *cache.Item) (all []Version, missing, err error) {
+func (m *Memory) versions(caller context.Context, id journal.ID, now *cache.Item, to VersionName) (all []Version, missing, err error) {
 	m.Use(id.Namespace)
 	if now == nil {
 		now, missing = m.Present(caller, id)
@@ -95,7 +99,21 @@ func (m *Memory) versions(caller context.Context, id journal.ID, now *cache.Item
 		first := all[present]
 		all = slices.Insert(slices.Delete(all, present, present+1), 0, first)
 	}
-	return all, missing, nil
+	all, err = m.withNamed(id, all, to) // guard 13.101
+	return all, missing, err
+}
+
+// withNamed adds the version here that to names, if it is not among them.
+func (m *Memory) withNamed(id journal.ID, all []Version, to VersionName) ([]Version, error) {
+	if to.Number == 0 || !to.Write && m.revisions != nil || slices.ContainsFunc(all, func(v Version) bool { return to.names(&v) }) {
+		return all, nil
+	}
+	p, ok, err := m.journal.History.Version(id, to.Number)
+	if err != nil || !ok {
+		return all, err
+	}
+	before, err := m.journal.History.Before(id.Namespace)
+	return append(all, m.versionOf(&p, before)), err
 }
 
 // versionsUpstream asks upstream for the versions of an entry that it keeps, the present one first.
@@ -151,7 +169,7 @@ const looksForUndo = 100
 func (m *Memory) Undo(ctx context.Context, q *Request, to VersionName) (r Result, undone, now Version, err error) {
 	looks := 0
 	r, err = m.Update(ctx, q, func(item *cache.Item) (w journal.NewWrite, err error) {
-		versions, missing, err := m.versions(ctx, q.ID, item)
+		versions, missing, err := m.versions(ctx, q.ID, item, to)
 		if err != nil {
 			return w, err
 		}
@@ -186,12 +204,12 @@ func isLater(v *Version, now *cache.Item) bool {
 }
 
 // earlierVersion returns the version that to names, or without a name the one before the newest. It skips
-// writes that upstream has refused, unless to names one. missing says why versions may be missing.
+// writes that upstream has refused, and what has lost a conflict, unless to names one. missing says why versions may be missing.
 func earlierVersion(id journal.ID, versions []Version, to VersionName, missing error) (*Version, error) {
 	given := to != VersionName{}
 	found := slices.IndexFunc(versions, func(v Version) bool { return given && to.names(&v) })
 	if !given && len(versions) > 1 {
-		found = slices.IndexFunc(versions[1:], func(v Version) bool { return v.State != journal.PastDead }) + 1
+		found = slices.IndexFunc(versions[1:], func(v Version) bool { return !v.lost() && v.State != journal.PastDead }) + 1 // guard 13.100
 	}
 	switch {
 	case missing != nil && (found < 0 || !given && found == 0): // guard 9.67
@@ -228,20 +246,35 @@ func (m *Memory) versionsHere(id journal.ID) ([]Version, error) {
 	before, err := m.journal.History.Before(id.Namespace)
 	versions := make([]Version, len(kept))
 	for i := range kept {
-		v := Version{Past: kept[i], Here: !kept[i].Shown}
-		if v.Here {
-			v.Host = m.host
-		}
-		if m.revisions == nil && v.State != journal.PastPending {
-			v.Revision = v.Seq // upstream has no numbers of its own
-		}
-		switch {
-		case v.Seq <= before && v.State != journal.PastDead:
-			v.State = VersionUnsealed
-		case v.State == journal.PastCurrent:
-			v.State = journal.PastSettled
-		}
-		versions[i] = v
+		versions[i] = m.versionOf(&kept[i], before)
+	}
+	return versions, err
+}
+
+// versionOf returns a version that is kept here. before is the number of the last one from before the namespace was sealed.
+func (m *Memory) versionOf(p *journal.Past, before uint64) Version {
+	v := Version{Past: *p, Here: !p.Shown}
+	if v.Here {
+		v.Host = m.host
+	}
+	if m.revisions == nil && v.State != journal.PastPending {
+		v.Revision = v.Seq // upstream has no numbers of its own
+	}
+	switch {
+	case v.Seq <= before && v.State != journal.PastDead:
+		v.State = VersionUnsealed
+	case v.State == journal.PastCurrent:
+		v.State = journal.PastSettled
+	}
+	return v
+}
+
+// Lost returns up to limit versions that have lost a conflict between two hosts: see [journal.History.Lost].
+func (m *Memory) Lost(namespace string, before uint64, limit int) ([]Version, error) {
+	lost, err := m.journal.History.Lost(namespace, before, limit)
+	versions := make([]Version, len(lost))
+	for i := range lost {
+		versions[i] = m.versionOf(&lost[i], 0)
 	}
 	return versions, err
 }
@@ -265,6 +298,9 @@ func together(here, there []Version, trimmed bool) (all []Version) {
 			same := isSame(&mine, v)
 			if same {
 				v.Seq, v.Gap, v.Follows = mine.Seq, mine.Gap, mine.Follows
+				if mine.lost() {
+					v.State, v.LostAt = mine.State, mine.LostAt
+				}
 			}
 			return same
 		})
@@ -315,7 +351,7 @@ func withPresent(versions []Version, now *cache.Item) (all []Version, present in
 		v.Past = journal.Past{State: journal.PastShown, Op: journal.Put, Value: value, WrittenAt: updatedAt}
 	}
 	present = slices.IndexFunc(versions, func(s Version) bool {
-		return s.State != journal.PastDead && s.State != VersionUnsealed && s.State != journal.PastSuperseded && s.is(v.Op, v.Value)
+		return !s.lost() && s.State != journal.PastDead && s.State != VersionUnsealed && s.State != journal.PastSuperseded && s.is(v.Op, v.Value)
 	})
 	if present >= 0 {
 		return versions, present, err

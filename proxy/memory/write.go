@@ -90,13 +90,11 @@ func (m *Memory) await(caller context.Context, q *Request, written *journal.Writ
 	if m.flusher.Await(ctx, written.ID, written.Seq) {
 		return "settled"
 	}
-	switch kind, dead, err := m.journal.IsDead(written.ID, written.Seq); {
-	case err != nil || !dead:
+	state, dead, err := m.journal.IsDead(written.ID, written.Seq)
+	if err != nil || !dead {
 		return "pending" // also if unknown: the caller can ask again
-	case kind == journal.Superseded:
-		return "superseded"
 	}
-	return "dead"
+	return state.String()
 }
 
 // storeIf journals a write if the entry meets the caller's conditions. No other write comes between the check

@@ -12,25 +12,11 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-func newWinnerDocument(r *journal.Winner) *api.Winner {
-	if r == nil {
-		return nil
-	}
-	return &api.Winner{Host: hostName(r.Seq == 0), WrittenAt: r.At}
-}
-
-func hostName(other bool) string {
-	if other {
-		return "other"
-	}
-	return "this"
-}
-
 func newDeadLetterDocument(l *journal.DeadLetter) api.ListedDeadLetter {
 	return api.ListedDeadLetter{
-		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), Host: hostName(l.Theirs), SupersededBy: l.SupersededBy, Seq: l.Seq,
+		ID: strconv.FormatUint(l.Seq, 10), Kind: l.Kind.String(), SupersededBy: l.SupersededBy, Seq: l.Seq,
 		Namespace: l.Namespace, Key: l.Key, Op: l.Op.String(), Author: l.Author,
-		Status: l.Status, Error: l.Error, WrittenAt: l.WrittenAt, RefusedAt: l.RefusedAt, Winner: newWinnerDocument(l.Winner),
+		Status: l.Status, Error: l.Error, WrittenAt: l.WrittenAt, RefusedAt: l.RefusedAt,
 	}
 }
 
@@ -149,9 +135,6 @@ func (s *Surface) showDeadLetter(w http.ResponseWriter, seq uint64) error {
 		return err
 	}
 	doc := api.DeadLetter{ListedDeadLetter: newDeadLetterDocument(&letter)}
-	if letter.Winner != nil && letter.Winner.Present {
-		doc.Winner.Value = &letter.Winner.Value
-	}
 	if letter.Op == journal.Put {
 		doc.Value = &letter.Value
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
@@ -13,11 +14,11 @@ import (
 )
 
 func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Parameters) error {
-	id := p.Entry()
+	id, to := p.Entry(), p.Revision("to")
 	if p.Err != nil {
 		return p.Err
 	}
-	versions, missing, err := s.memory.Versions(r.Context(), id)
+	versions, missing, err := s.memory.Versions(r.Context(), id, to)
 	s.AgentState.SetHeader(w.Header(), id.Namespace)
 	if err != nil {
 		return err
@@ -34,10 +35,37 @@ func (s *Surface) listRevisions(w http.ResponseWriter, r *http.Request, p *Param
 	return writeDocument(w, http.StatusOK, &doc)
 }
 
+// listLost lists the states that have lost a conflict between two hosts, the last one first, up to the parameter limit: from
+// the one on that follows the parameter after.
+func (s *Surface) listLost(w http.ResponseWriter, _ *http.Request, p *Parameters) error {
+	namespace, limit := p.namespace(), p.limit()
+	after := p.Number("after", "after=%.40q: expected next of the page before")
+	if p.Err != nil {
+		return p.Err
+	}
+	versions, err := s.memory.Lost(namespace, after, limit)
+	if err != nil {
+		return err
+	}
+	doc := api.Lost{Lost: make([]api.LostState, len(versions))}
+	for i := range versions {
+		v := &versions[i]
+		doc.Lost[i] = api.LostState{
+			Namespace: v.Namespace, Key: v.Key, Revision: given(v.Revision), Op: v.Op.String(), UpdatedAt: v.WrittenAt, LostAt: given(v.LostAt),
+			Host: v.Host, Here: v.Here, Author: v.Author, Seq: given(v.Seq),
+		}
+	}
+	if len(versions) == limit {
+		next := strconv.FormatUint(versions[limit-1].Order, 10)
+		doc.Next = &next
+	}
+	return writeDocument(w, http.StatusOK, &doc)
+}
+
 func revisionOf(v *memory.Version) api.Revision {
 	d := api.Revision{
 		Revision: given(v.Revision), State: string(v.State), Op: v.Op.String(), UpdatedAt: v.WrittenAt,
-		Host: v.Host, Here: v.Here, Author: v.Author, Seq: given(v.Seq), Gap: string(v.Gap),
+		Host: v.Host, Here: v.Here, Author: v.Author, Seq: given(v.Seq), LostAt: given(v.LostAt), Gap: string(v.Gap),
 	}
 	if v.Op == journal.Put {
 		d.Value, d.Bytes, d.CreatedAt = &v.Value, wire.CodePoints(v.Value), given(v.CreatedAt)

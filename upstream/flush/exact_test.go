@@ -70,8 +70,8 @@ func TestTheAuthorTravels(t *testing.T) {
 		if err != nil || len(past) != 3 || past[0].Author+past[0].Host != "themz" || past[1].Author != "me too" || past[2].Author != "me" {
 			t.Errorf("%+v, %v", past, err)
 		}
-		if letters, err := v.journal.DeadLetters(0, 10); err != nil || len(letters) != 1 || letters[0].Author != "me too" {
-			t.Errorf("%+v, %v", letters, err)
+		if lost, err := v.journal.History.Lost("", 0, 10); err != nil || len(lost) != 1 || lost[0].Author != "me too" {
+			t.Errorf("%+v, %v", lost, err)
 		}
 	})
 }
@@ -87,12 +87,12 @@ func TestTheLaterWriteWinsExactly(t *testing.T) {
 		wins       bool
 		letter     letter
 	}{
-		"a later put":                {put, put, time.Second, false, letter{"superseded", false, put, "local", "theirs"}},
-		"an earlier put":             {put, put, -time.Second, true, letter{"superseded", true, put, "theirs", "local"}},
-		"a later delete":             {put, del, time.Second, false, letter{"superseded", false, put, "local", ""}},
-		"an earlier delete":          {put, del, -time.Second, true, letter{"superseded", true, del, "", "local"}},
-		"a delete, and a later put":  {del, put, time.Second, false, letter{"superseded", false, del, "", "theirs"}},
-		"a delete, an earlier put":   {del, put, -time.Second, true, letter{"superseded", true, put, "theirs", ""}},
+		"a later put":                {put, put, time.Second, false, letter{"lost", false, put, "local"}},
+		"an earlier put":             {put, put, -time.Second, true, letter{"lost", true, put, "theirs"}},
+		"a later delete":             {put, del, time.Second, false, letter{"lost", false, put, "local"}},
+		"an earlier delete":          {put, del, -time.Second, true, letter{"lost", true, del, ""}},
+		"a delete, and a later put":  {del, put, time.Second, false, letter{"lost", false, del, ""}},
+		"a delete, an earlier put":   {del, put, -time.Second, true, letter{"lost", true, put, "theirs"}},
 		"a put from before we cared": {put, put, base, true, letter{}},
 	} {
 		for heard, lag := range map[string]time.Duration{"heard": 0, "not heard": time.Hour} {
@@ -284,8 +284,8 @@ func TestALossThatNeedsNoRequest(t *testing.T) {
 		v.seat.foreign(key("k"), journal.Delete, "", time.Now().Add(time.Second))
 		v.seat.set(func(b *bucket) { b.away["z"] = true })
 		v.settleWithin(time.Second)
-		if kind, dead, err := v.journal.IsDead(w.ID, w.Seq); !dead || kind != journal.Superseded || err != nil {
-			t.Errorf("it is %v, %v, %v", kind, dead, err)
+		if state, dead, err := v.journal.IsDead(w.ID, w.Seq); !dead || state != journal.ReceiptSuperseded || err != nil {
+			t.Errorf("it is %v, %v, %v", state, dead, err)
 		}
 		if v.seat.asked != 0 || v.swapped() != 0 || !v.health.Report().LastSuccess.IsZero() {
 			t.Errorf("upstream was asked: %+v", v.health.Report())

@@ -149,7 +149,7 @@ func (x *trio) check(id journal.ID) {
 }
 
 // accounted reports whether a write is not lost: upstream has had it, its host has superseded it by a
-// later write, or it is a dead letter.
+// later write, or it is kept.
 func (x *trio) accounted(id journal.ID, w acked) bool {
 	if slices.ContainsFunc(x.b.entries[id], func(v upstream.Version) bool { return v.Value == w.value }) {
 		return true
@@ -162,6 +162,20 @@ func (x *trio) accounted(id journal.ID, w acked) bool {
 	})
 }
 
+// shown returns the values that upstream has shown a host of an entry.
+func (v *versioned) shown(id journal.ID) (values []string) {
+	past, err := v.journal.History.Of(id, 1000)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, p := range past {
+		if p.Shown && p.Op == journal.Put {
+			values = append(values, p.Value)
+		}
+	}
+	return values
+}
+
 // checkOverwritten looks for a version of one host that another host has overwritten without knowing it
 // and without keeping it.
 func (x *trio) checkOverwritten(id journal.ID) {
@@ -172,7 +186,8 @@ func (x *trio) checkOverwritten(id journal.ID) {
 			continue
 		}
 		h := slices.IndexFunc(x.hosts, func(v *versioned) bool { return v.fenced == by.Writer.Host })
-		kept := slices.ContainsFunc(x.hosts[h].letters(), func(l letter) bool { return l.Theirs && l.Value == over.Value || l.Winner == over.Value })
+		kept := slices.ContainsFunc(x.hosts[h].letters(), func(l letter) bool { return l.Theirs && l.Value == over.Value })
+		kept = kept || slices.ContainsFunc(x.hosts[h].shown(id), func(value string) bool { return value == over.Value })
 		if !kept {
 			x.t.Errorf("%s: %+v has overwritten %+v unseen", id, by, over)
 		}

@@ -3,6 +3,7 @@ package flush_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,15 +48,15 @@ func (r *rig) wantKnown(id journal.ID, want string, kind journal.Kind) {
 	}
 }
 
-// letter has the fields of a dead letter that tests compare.
+// letter has the fields that tests compare of a dead letter, or of a version that has lost a conflict.
 type letter struct {
 	Kind   string
 	Theirs bool
 	Op     journal.Op
 	Value  string
-	Winner string
 }
 
+// letters returns the dead letters, and then what is lost in the order of the conflicts.
 func (r *rig) letters() (out []letter) {
 	r.t.Helper()
 	all, err := r.journal.DeadLetters(0, 1000)
@@ -67,11 +68,19 @@ func (r *rig) letters() (out []letter) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		got := letter{Kind: l.Kind.String(), Theirs: l.Theirs, Op: l.Op, Value: l.Value}
-		if l.Winner != nil {
-			got.Winner = l.Winner.Value
+		out = append(out, letter{l.Kind.String(), false, l.Op, l.Value})
+	}
+	lost, err := r.journal.History.Lost("", 0, 1000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, l := range slices.Backward(lost) {
+		versions, err := r.journal.History.Of(l.ID, 1000)
+		at := slices.IndexFunc(versions, func(v journal.Past) bool { return v.Seq == l.Seq })
+		if err != nil || at < 0 {
+			r.t.Fatalf("%+v is not in the history of its entry, %v", l, err)
 		}
-		out = append(out, got)
+		out = append(out, letter{string(l.State), l.Shown, l.Op, versions[at].Value})
 	}
 	return out
 }
@@ -125,16 +134,16 @@ func TestTheLaterWriteWins(t *testing.T) {
 		wins    bool
 		letter  letter
 	}{
-		"later put":                {true, put, apart, false, letter{"superseded", false, put, "local", "theirs"}},
-		"earlier put":              {true, put, -apart, true, letter{"superseded", true, put, "theirs", "local"}},
-		"later, unknown entry":     {false, put, apart, false, letter{"superseded", false, put, "local", "theirs"}},
-		"earlier, unknown entry":   {false, put, -apart, true, letter{"superseded", true, put, "theirs", "local"}},
-		"a put beats a delete":     {true, del, apart, false, letter{"superseded", false, del, "", "theirs"}},
-		"a delete beats a put":     {true, del, -apart, true, letter{"superseded", true, put, "theirs", ""}},
-		"a delete, unknown entry":  {false, del, -apart, true, letter{"superseded", true, put, "theirs", ""}},
-		"much later":               {true, put, time.Hour, false, letter{"superseded", false, put, "local", "theirs"}},
-		"much earlier, long away":  {true, put, -time.Hour, true, letter{"superseded", true, put, "theirs", "local"}},
-		"a delete that comes late": {true, del, time.Hour, false, letter{"superseded", false, del, "", "theirs"}},
+		"later put":                {true, put, apart, false, letter{"lost", false, put, "local"}},
+		"earlier put":              {true, put, -apart, true, letter{"lost", true, put, "theirs"}},
+		"later, unknown entry":     {false, put, apart, false, letter{"lost", false, put, "local"}},
+		"earlier, unknown entry":   {false, put, -apart, true, letter{"lost", true, put, "theirs"}},
+		"a put beats a delete":     {true, del, apart, false, letter{"lost", false, del, ""}},
+		"a delete beats a put":     {true, del, -apart, true, letter{"lost", true, put, "theirs"}},
+		"a delete, unknown entry":  {false, del, -apart, true, letter{"lost", true, put, "theirs"}},
+		"much later":               {true, put, time.Hour, false, letter{"lost", false, put, "local"}},
+		"much earlier, long away":  {true, put, -time.Hour, true, letter{"lost", true, put, "theirs"}},
+		"a delete that comes late": {true, del, time.Hour, false, letter{"lost", false, del, ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fenced(t, func(t *testing.T, r *rig) {
@@ -228,7 +237,7 @@ func TestAnotherHostsWriteIsNoLateOneOfOurs(t *testing.T) {
 		if n := r.pending(); n != 0 {
 			t.Errorf("%d are pending", n)
 		}
-		r.wantLetters(letter{"superseded", false, journal.Put, "under way", "theirs"})
+		r.wantLetters(letter{"lost", false, journal.Put, "under way"})
 	})
 }
 
@@ -246,7 +255,7 @@ func TestTheOldValueAgain(t *testing.T) {
 		r.cutOff(false)
 		r.settleWithin(time.Minute)
 		r.wantHeld(key("k"), "a")
-		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "a"})
+		r.wantLetters(letter{"lost", false, journal.Put, "mine"})
 	})
 }
 
@@ -300,7 +309,7 @@ func TestAFenceThatIsRefusedForGood(t *testing.T) {
 		r.set(func(f *fake) { f.answer = func(call) reply { return detail(http.StatusUnprocessableEntity) } })
 		r.put(key("k"), "v")
 		r.settleWithin(time.Minute)
-		r.wantLetters(letter{"refused", false, journal.Put, "v", ""})
+		r.wantLetters(letter{"refused", false, journal.Put, "v"})
 	})
 }
 
@@ -325,7 +334,7 @@ func TestAFenceAfterAPause(t *testing.T) {
 		r.foreign(key("k"), "theirs")
 		r.settleWithin(time.Minute)
 		r.wantHeld(key("k"), "theirs")
-		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "theirs"})
+		r.wantLetters(letter{"lost", false, journal.Put, "mine"})
 	})
 }
 
@@ -404,7 +413,7 @@ func TestAWriteMeetsWhatItsPredecessorWouldHave(t *testing.T) {
 		letters []letter
 	}{
 		"nothing was pending": {false, nil},
-		"a write was pending": {true, []letter{{"superseded", true, journal.Put, "theirs", "newer"}}},
+		"a write was pending": {true, []letter{{"lost", true, journal.Put, "theirs"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fenced(t, func(t *testing.T, r *rig) {
@@ -470,7 +479,7 @@ func TestAValueThatAnotherHostHasReplaced(t *testing.T) {
 		again.foreign(key("k"), "v1")
 		time.Sleep(time.Minute)
 		again.settledPut(key("k"), "v3")
-		again.wantLetters(letter{Kind: "refused", Op: journal.Put, Value: "v2"}, letter{Kind: "superseded", Theirs: true, Op: journal.Put, Value: "v1", Winner: "v3"})
+		again.wantLetters(letter{Kind: "refused", Op: journal.Put, Value: "v2"}, letter{"lost", true, journal.Put, "v1"})
 	})
 }
 

@@ -44,6 +44,6 @@ func TestAFenceBeforeADiskThatStalls(t *testing.T) {
 		r.foreign(key("k"), "theirs")
 		r.settleWithin(time.Minute)
 		r.wantHeld(key("k"), "theirs")
-		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "theirs"})
+		r.wantLetters(letter{"lost", false, journal.Put, "mine"})
 	})
 }

@@ -49,7 +49,7 @@ func TestRestartAfterALoss(t *testing.T) {
 					}
 				}
 				if host != "" {
-					r.wantLetters(letter{"superseded", true, journal.Put, "old", "new"})
+					r.wantLetters(letter{"lost", true, journal.Put, "old"})
 				}
 			})
 		})
@@ -80,7 +80,7 @@ func TestAFenceSpendsNoQuota(t *testing.T) {
 		r.cutOff(false)
 		r.settleWithin(time.Minute)
 		used(1)
-		r.wantLetters(letter{"superseded", false, journal.Put, "mine", "theirs"})
+		r.wantLetters(letter{"lost", false, journal.Put, "mine"})
 		r.cutOff(true)
 		r.del(key("k"))
 		time.Sleep(time.Second)
@@ -122,7 +122,7 @@ func TestWhatIsOverwrittenIsKeptOnce(t *testing.T) {
 		r.put(key("k"), "mine")
 		r.settleWithin(time.Minute)
 		r.wantHeld(key("k"), "mine")
-		r.wantLetters(letter{"superseded", true, journal.Put, "theirs", "mine"})
+		r.wantLetters(letter{"lost", true, journal.Put, "theirs"})
 	})
 }
 

@@ -17,9 +17,8 @@ const (
 	mostLately = 4096
 )
 
-// Reasons that people see in failures and in dead letters of a fence.
+// Reasons that people see in failures and in receipts.
 const (
-	reasonWon       = "another host wrote it, as far as this host knows, before this host's later write, which was sent to take its place"
 	reasonLost      = "another host has written later"
 	reasonContended = "other hosts write the entry faster than this one gets its write in"
 )
@@ -96,17 +95,17 @@ func (s *fences) forget(id journal.ID) {
 	}
 }
 
-// keepOverwritten keeps another host's earlier state as a dead letter before w overwrites it.
+// keepOverwritten keeps another host's earlier state as a version that is lost before w overwrites it.
 func (f *Flusher) keepOverwritten(w journal.Write, v upstream.Version) (err error) {
 	if v.Deleted {
-		err = f.fences.journal.KeepOverwrittenDelete(w, v.WrittenAt, reasonWon)
+		err = f.fences.journal.KeepOverwrittenDelete(w.ID, v.WrittenAt)
 	} else {
-		err = f.fences.journal.KeepOverwritten(w, *v.Observation(), reasonWon) // guard 17.20
+		err = f.fences.journal.KeepOverwritten(w.ID, *v.Observation()) // guard 17.20
 	}
 	if err != nil {
 		return err
 	}
-	f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept as a dead letter",
+	f.opts.Logger.Warn("a write overwrites what another host has written before it: that is kept in the entry's history, as lost",
 		"namespace", w.Namespace, "key", w.Key, "seq", w.Seq, "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
 	return nil
 }

@@ -95,7 +95,7 @@ func (f *Flusher) leaveFlush(w *flushWait) Result {
 
 // Await sends an entry's pending write without linger. It returns true when the write with that
 // sequence number, or a newer one of the entry, has settled. It returns false when ctx ends first, or
-// when the write is a dead letter.
+// when the write has become a dead letter, or has lost a conflict.
 func (f *Flusher) Await(ctx context.Context, id journal.ID, seq uint64) (settled bool) {
 	w := f.awaitEntry(ctx, id, seq, false)
 	if w == nil {

@@ -28,7 +28,7 @@ type Journal interface {
 	Left(journal.Write) (left []journal.Content, known bool, err error)
 	Settle(journal.Write) error
 	DeadLetter(journal.Write, journal.Failure) error
-	IsDead(id journal.ID, seq uint64) (kind journal.DeadKind, dead bool, err error)
+	IsDead(id journal.ID, seq uint64) (state journal.ReceiptState, dead bool, err error)
 }
 
 // Options configures a flusher.

@@ -468,7 +468,7 @@ func (a *attempt) settle(e ending) (ending, error) {
 	return e, nil
 }
 
-// lose makes the write a dead letter: another host's state is later.
+// lose has the write leave the pending set: another host's state is later.
 func (a *attempt) lose(v upstream.Version) (e ending, err error) {
 	w := a.write
 	if v.Deleted {
@@ -480,14 +480,14 @@ func (a *attempt) lose(v upstream.Version) (e ending, err error) {
 		return ending{}, err
 	}
 	a.f.fences.forget(w.ID)
-	text := "another host has written later than a pending write: the write is a dead letter now"
+	text := "another host has written later than a pending write: the write is kept in the entry's history, as lost"
 	if w.LosesTies {
-		text = "another host has written later than an imported or restored value: that value is given up, and leaves no dead letter"
+		text = "another host has written later than an imported or restored value: that value is given up"
 	}
 	return a.dies(ending{}, w, slog.LevelWarn, text, "theirs_written_at", wallOf(cmp.Or(v.MadeAt, v.WrittenAt)))
 }
 
-// dies decides about a write that upstream does not hold, and logs that. The journal has made it no dead letter if
+// dies decides about a write that upstream does not hold, and logs that. The journal has recorded no such end if
 // a newer write to the entry was pending. Callers then wait for the newer one.
 func (a *attempt) dies(e ending, w journal.Write, level slog.Level, text string, args ...any) (ending, error) {
 	a.f.mu.Lock()

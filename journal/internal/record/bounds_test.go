@@ -106,8 +106,8 @@ func TestEveryRecordDecodes(t *testing.T) {
 		},
 		{
 			[]any{&record.Dead{
-				ID: id, Pending: version, Value: "v", Author: "a", Kind: record.Superseded, SupersededBy: 1, Status: 2, Error: "e",
-				RefusedAt: 3, Theirs: true, Winner: &record.Winner{Value: "w", At: 4, Seq: 5},
+				ID: id, Pending: version, Value: "v", Author: "a", Kind: record.Dropped, SupersededBy: 1, Status: 2, Error: "e",
+				RefusedAt: 3,
 			}},
 			func(r any) []byte { return record.EncodeDead(key, r.(*record.Dead)) },
 			func(b []byte) (any, error) { l, err := record.DecodeDead(0, b); return &l, err },
@@ -128,12 +128,17 @@ func TestEveryRecordDecodes(t *testing.T) {
 			func(b []byte) (any, error) { s, err := record.DecodeVersion(b); return &s, err },
 		},
 		{
+			[]any{&record.Loss{Gone: true, Apart: true, At: 1, Order: 2, Size: 3}, &record.Loss{}},
+			func(r any) []byte { return record.EncodeLoss(key, r.(*record.Loss)) },
+			func(b []byte) (any, error) { l, err := record.DecodeLoss(b); return &l, err },
+		},
+		{
 			[]any{&record.Generations{BeganAt: 1, All: []record.Generation{{Number: 2, Receipts: 3}}}},
 			func(r any) []byte { return record.EncodeGenerations(r.(*record.Generations)) },
 			func(b []byte) (any, error) { g, err := record.DecodeGenerations(b); return &g, err },
 		},
 		{
-			[]any{&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, ConflictBytes: 7, Batches: 8}},
+			[]any{&record.Totals{Seq: 1, Pending: 2, PendingBytes: 3, Sum: 4, Dead: 5, DeadBytes: 6, Batches: 8}},
 			func(r any) []byte { return record.EncodeTotals(r.(*record.Totals)) },
 			func(b []byte) (any, error) { r, err := record.DecodeTotals(b); return &r, err },
 		},

@@ -9,60 +9,43 @@ import (
 // DeadKind is the reason why a write is a dead letter.
 type DeadKind uint8
 
-// The kinds. Their numbers are part of the record format.
+// The kinds. Their numbers are part of the record format. 1 is [Conflict]'s.
 const (
-	Refused    DeadKind = 0 // upstream refused the write for good
-	Superseded DeadKind = 1 // a later write of another host has beaten it
-	Dropped    DeadKind = 2 // a person has dropped it while it was pending
+	Refused DeadKind = 0 // upstream refused the write for good
+	Dropped DeadKind = 2 // a person has dropped it while it was pending
 )
 
 func (k DeadKind) String() string {
-	return [...]string{Refused: "refused", Superseded: "superseded", Dropped: "dropped"}[k]
+	return [...]string{Refused: "refused", Dropped: "dropped"}[k]
 }
 
-// Winner is a state of an entry that has beaten another state.
-type Winner struct {
-	Present bool
-	Value   string
-	At      float64 // Unix seconds: when it was written, by the writer's clock
-	Seq     uint64  // this journal's write that made it; 0 if another host made it
-}
-
-// Dead is a dead letter: an acknowledged write that has left the pending set without reaching
-// upstream, or another host's state that a write of this journal has overwritten.
+// Dead is a dead letter: an acknowledged write that has left the pending set without reaching upstream.
 type Dead struct {
 	ID
 	Pending
 	Value        string
 	Author       string // empty if unknown
 	Kind         DeadKind
-	SupersededBy uint64  // this journal's later write that has settled, or that overwrites another host's state; 0 if there is none
+	SupersededBy uint64  // this journal's later write that has settled; 0 if there is none
 	Status       int     // upstream's status for the refusal; the journal does not interpret it
 	Error        string  // the reason; never holds a value
 	RefusedAt    float64 // Unix seconds
-	Theirs       bool    // another host's state: Seq numbers only the dead letter
-	Winner       *Winner // the state that has beaten it; nil if unknown
+	Conflict     *Conflict
 }
-
-// InConflict reports whether the dead letter is the loser of a conflict between two hosts.
-func (l *Dead) InConflict() bool { return l.Theirs || l.Winner != nil }
 
 // Size returns the bytes that the state record counts for the dead letter.
 func (l *Dead) Size() int64 {
 	size := l.Pending.Size(l.ID)
-	if l.Winner != nil {
-		size += int64(len(l.Winner.Value))
+	if l.Conflict != nil {
+		size += int64(l.Conflict.winner)
 	}
 	return size
 }
 
-// Flags in the same byte as the kind, and in the winner.
+// flagAuthor is in the same byte as the kind.
 const (
-	flagAuthor     = 1 << 5
-	flagTheirs     = 1 << 6
-	flagWinner     = 1 << 7
-	kindMask       = flagAuthor - 1
-	flagRivalThere = 1 << 0
+	flagAuthor = 1 << 5
+	kindMask   = flagAuthor - 1
 )
 
 // kindFollows is set in a record's status: the kind follows it.
@@ -86,25 +69,11 @@ func appendKind(dst []byte, l *Dead) []byte {
 	if l.Author != "" {
 		kind |= flagAuthor
 	}
-	if l.Theirs {
-		kind |= flagTheirs
-	}
-	if l.Winner != nil {
-		kind |= flagWinner
-	}
 	dst = binary.AppendUvarint(append(dst, kind), l.SupersededBy)
 	if l.Author != "" {
 		dst = appendString(dst, l.Author)
 	}
-	if l.Winner == nil {
-		return dst
-	}
-	var flags byte
-	if l.Winner.Present {
-		flags = flagRivalThere
-	}
-	dst = binary.AppendUvarint(appendFloat(append(dst, flags), l.Winner.At), l.Winner.Seq)
-	return appendString(dst, l.Winner.Value)
+	return dst
 }
 
 // DecodeDead decodes the body of a dead letter.
@@ -128,18 +97,10 @@ func (l *Dead) kind(d *decoder) {
 	status := d.uvarint()
 	l.Status = int(status &^ kindFollows)
 	kind := d.byte()
-	l.Kind, l.Theirs, l.SupersededBy = DeadKind(kind&kindMask), kind&flagTheirs != 0, d.uvarint()
+	l.Kind, l.SupersededBy = DeadKind(kind&kindMask), d.uvarint()
 	if kind&flagAuthor != 0 {
 		l.Author = d.string()
 	}
-	if kind&flagWinner != 0 {
-		l.Winner = d.rival()
-	}
+	l.Conflict = d.conflict(kind)
 	d.bad = d.bad || status&kindFollows == 0 || status > kindFollows|math.MaxInt32 || l.Kind > Dropped
-}
-
-func (d *decoder) rival() *Winner {
-	flags := d.byte()
-	d.bad = d.bad || flags > flagRivalThere
-	return &Winner{Present: flags == flagRivalThere, At: d.float(), Seq: d.uvarint(), Value: d.string()}
 }

@@ -12,6 +12,7 @@
 //	u/               what upstream's engine has seen, in the engine's own form; missing if it keeps none
 //	v/ns/key/u64     version of an entry, u64 its sequence number: a write, or what upstream has
 //	                 shown; it never changes
+//	x/ns/key/u64     loss of a version, u64 that of the version: it is lost, or gone
 //	p/ns/key/u64     pending write, u64 that of its version
 //	a/ns/key         what requests may have left of the entry, besides its pending write, since it last settled
 //	s/ns/key         settled copy of an entry
@@ -20,8 +21,7 @@
 //	                 sealed, and the last number before that
 //	h/ns             header of a settled listing
 //	l/ns/key         row of a settled listing
-//	d/u64            dead letter, u64 the sequence number of the write; another host's state
-//	                 has taken one of its own
+//	d/u64            dead letter, u64 the sequence number of the write
 //	r/               the generations of receipts
 //	r/u64u64         receipt, the first u64 its generation, the second the sequence number
 //	                 of the write
@@ -33,11 +33,14 @@
 //
 //	state    uv seq  uv pending records  uv pending bytes  u64le sum
 //	         uv dead letters  uv dead-letter bytes  uv batches
-//	         if not 0, of the dead-letter bytes those of conflicts between hosts: uv
-//	retention  f64 newest written_at of a removed version
+//	         an older botwired may have added one uv
+//	retention  f64 newest written_at of a removed version  uv highest number of one; in the records of an
+//	         older botwired, it is missing
 //	version  op (1 byte: 1 put, 2 delete)  flags (1 byte: bit 0 upstream has shown it, 1 it replaced a
 //	         pending write)  f64 written_at  if bit 1 of the flags is set: uv seq of that write
 //	         str author  str host  uv list bytes  value
+//	loss     flags (1 byte: bit 0 upstream has ceased to hold it, 1 it was never in force here)
+//	         f64 when the journal learnt of it  uv its place in their order  uv the bytes that it counts for
 //	pending  op (1 byte: 1 put, 2 delete)
 //	         flags (1 byte: bit 0 follows a delete, 1 has a written_at, 2 loses ties, 3 fenced,
 //	         4 the value is in the version: not in a dead letter)
@@ -59,11 +62,10 @@
 //	size     uv list bytes; if bit 31 is set, the origin follows: uv seq, or 0 for another
 //	         host's state  f64 upstream's updated_at; negative: it is not earlier than that
 //	dead     str ns  str key  uv status, with bit 31 set
-//	         kind (1 byte: 0 refused, 1 superseded, 2 dropped; bit 5 has an author, 6 another host's
-//	         state, 7 has a winner)  uv seq of a later write that has settled, or 0
+//	         kind (1 byte: 0 refused, 2 dropped; bit 5 has an author)  uv seq of a later write that has
+//	         settled, or 0
 //	         if bit 5 of the kind is set: str author
-//	         if bit 7 of the kind is set, the winner: flags (1 byte: bit 0 present)
-//	         f64 written_at  uv seq, or 0 for another host's state  str value
+//	         in one that an older botwired has made of a conflict (1): see Conflict
 //	         str error  f64 refused_at  pending, with the value
 //	receipt  op (1 byte)  state (1 byte: 1 settled, 2 superseded, 3 dead)
 //	         f64 written_at  f64 settled_at  uv by  str ns  str key  reason

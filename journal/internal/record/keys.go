@@ -32,6 +32,7 @@ const (
 	DeadPrefix    = "d/"
 	ReceiptPrefix = "r/"
 	VersionPrefix = "v/"
+	LossPrefix    = "x/"
 )
 
 // EntryKey returns the key of one kind of record of an entry.

@@ -7,14 +7,13 @@ import (
 
 // Totals is the state record: it counts the records that the store must hold.
 type Totals struct {
-	Seq           uint64 // highest sequence number given out
-	Pending       uint64 // pending records
-	PendingBytes  int64  // sum of their sizes
-	Sum           uint64 // sum of their checksums
-	Dead          uint64 // dead letters
-	DeadBytes     int64
-	ConflictBytes int64  // the part of DeadBytes that belongs to conflicts between hosts
-	Batches       uint64 // batches that rewrote this record
+	Seq          uint64 // highest sequence number given out
+	Pending      uint64 // pending records
+	PendingBytes int64  // sum of their sizes
+	Sum          uint64 // sum of their checksums
+	Dead         uint64 // dead letters
+	DeadBytes    int64
+	Batches      uint64 // batches that rewrote this record
 }
 
 // Add counts a pending record.
@@ -35,18 +34,12 @@ func (t *Totals) Remove(id ID, v *Pending) {
 func (t *Totals) AddDead(l *Dead) {
 	t.Dead++
 	t.DeadBytes += l.Size()
-	if l.InConflict() {
-		t.ConflictBytes += l.Size()
-	}
 }
 
 // RemoveDead subtracts a dead letter from the count.
 func (t *Totals) RemoveDead(l *Dead) {
 	t.Dead--
 	t.DeadBytes -= l.Size()
-	if l.InConflict() {
-		t.ConflictBytes -= l.Size()
-	}
 }
 
 // Compare returns [ErrCorrupt] if the records that a scan found do not match the state record.
@@ -55,7 +48,7 @@ func (t *Totals) Compare(found Totals) error {
 		return fmt.Errorf("%w: of the pending writes it holds %d (%d bytes), and %d (%d bytes) were acknowledged",
 			ErrCorrupt, found.Pending, found.PendingBytes, t.Pending, t.PendingBytes)
 	}
-	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes || found.ConflictBytes != t.ConflictBytes {
+	if found.Dead != t.Dead || found.DeadBytes != t.DeadBytes {
 		return fmt.Errorf("%w: of the dead letters it holds %d (%d bytes), and there were %d (%d bytes)",
 			ErrCorrupt, found.Dead, found.DeadBytes, t.Dead, t.DeadBytes)
 	}
@@ -67,7 +60,7 @@ func (t *Totals) Compare(found Totals) error {
 
 // EncodeTotals returns the value of the state record.
 func EncodeTotals(t *Totals) []byte {
-	dst := make([]byte, 0, 7*binary.MaxVarintLen64+8+sumSize)
+	dst := make([]byte, 0, 6*binary.MaxVarintLen64+8+sumSize)
 	dst = binary.AppendUvarint(dst, t.Seq)
 	dst = binary.AppendUvarint(dst, t.Pending)
 	dst = binary.AppendUvarint(dst, uint64(t.PendingBytes))
@@ -75,9 +68,6 @@ func EncodeTotals(t *Totals) []byte {
 	dst = binary.AppendUvarint(dst, t.Dead)
 	dst = binary.AppendUvarint(dst, uint64(t.DeadBytes))
 	dst = binary.AppendUvarint(dst, t.Batches)
-	if t.ConflictBytes > 0 {
-		dst = binary.AppendUvarint(dst, uint64(t.ConflictBytes))
-	}
 	return Seal(StateKey, dst)
 }
 
@@ -89,9 +79,8 @@ func DecodeTotals(body []byte) (Totals, error) {
 	t.Sum = d.uint64()
 	t.Dead, t.DeadBytes = d.uvarint(), int64(d.uvarint())
 	t.Batches = d.uvarint()
-	if len(d.rest) > 0 {
-		t.ConflictBytes = int64(d.uvarint())
-		d.bad = d.bad || t.ConflictBytes <= 0
+	if len(d.rest) > 0 { // an older botwired counted the bytes of conflicts among those of the dead letters
+		d.bad = d.uvarint() == 0 || d.bad
 	}
 	if d.bad || len(d.rest) != 0 {
 		return Totals{}, fmt.Errorf("%w: state record does not parse", ErrCorrupt)

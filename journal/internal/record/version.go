@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Version is a version of an entry as it was written. It never changes: what becomes of the version stands
@@ -59,16 +60,24 @@ func WrittenAt(sealed []byte) float64 {
 // IsPut reports whether the version of a record's body is a put of this journal.
 func IsPut(body []byte) bool { return len(body) > 1 && Op(body[0]) == Put && body[1]&flagShown == 0 }
 
-// EncodeRetention returns the record of the retention: the latest time of a version that it has removed.
-func EncodeRetention(newest float64) []byte { return Seal(RetentionKey, appendFloat(nil, newest)) }
+// EncodeRetention returns the record of the retention: the latest time, and the highest number, of a version that it has
+// removed.
+func EncodeRetention(newest float64, upTo uint64) []byte {
+	return Seal(RetentionKey, binary.AppendUvarint(appendFloat(nil, newest), upTo))
+}
 
-// DecodeRetention decodes the body of the record of the retention.
-func DecodeRetention(body []byte) (newest float64, err error) {
+// DecodeRetention decodes the body of the record of the retention. upTo is the highest possible number if the record does not
+// tell.
+func DecodeRetention(body []byte) (newest float64, upTo uint64, err error) {
 	d := decoder{rest: body}
-	if newest = d.float(); d.bad || len(d.rest) != 0 || newest <= 0 {
-		return 0, fmt.Errorf("%w: the record of the retention does not parse", ErrCorrupt)
+	newest, upTo = d.float(), math.MaxUint64
+	if len(d.rest) > 0 {
+		upTo = d.uvarint()
 	}
-	return newest, nil
+	if d.bad || len(d.rest) != 0 || newest <= 0 {
+		return 0, 0, fmt.Errorf("%w: the record of the retention does not parse", ErrCorrupt)
+	}
+	return newest, upTo, nil
 }
 
 // DecodeVersion decodes the body of a version record.

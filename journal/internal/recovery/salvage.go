@@ -217,7 +217,7 @@ func (l *damagedLog) take(c store.Chunk) {
 	}
 }
 
-// end ends a batch that is cut or fails its checksum. It keeps the pending writes, versions and dead
+// end ends a batch that is cut or fails its checksum. It keeps the pending writes, versions, losses and dead
 // letters, which have their own checksums. It ignores the batch's deletes and copies (older versions may exist
 // elsewhere). The batch's position in the order may be damaged, so end passes 0 for it: every delete of
 // such a record comes later.
@@ -230,7 +230,7 @@ func (l *damagedLog) end() {
 	defer func() { _ = recover() }() // Pebble's reader panics where a batch is cut; the records before it count
 	_ = visitBatch(batch, func(key, value []byte, _ uint64, deleted bool) error {
 		kind := string(key[:min(2, len(key))])
-		if deleted || kind != record.PendingPrefix && kind != record.DeadPrefix && kind != record.VersionPrefix {
+		if deleted || kind != record.PendingPrefix && kind != record.DeadPrefix && kind != record.VersionPrefix && kind != record.LossPrefix {
 			return nil
 		}
 		if _, err := record.Unseal(key, value); err != nil {

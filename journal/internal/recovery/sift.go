@@ -186,7 +186,9 @@ func (s *sifter) addCopy(kind string, body []byte) (err error) {
 	case record.RowPrefix:
 		_, err = record.DecodeRow("", body)
 	case string(record.RetentionKey[:2]):
-		_, err = record.DecodeRetention(body)
+		_, _, err = record.DecodeRetention(body)
+	case record.LossPrefix:
+		_, err = record.DecodeLoss(body)
 	case string(record.SeenKey):
 	default:
 		err = record.ErrCorrupt
@@ -203,6 +205,8 @@ func nameOf(key string) string {
 		return fmt.Sprintf("pending write %d to %s", seq, id)
 	case kind == record.VersionPrefix && err == nil:
 		return fmt.Sprintf("version %d of %s", seq, id)
+	case kind == record.LossPrefix && err == nil:
+		return fmt.Sprintf("the loss of version %d of %s", seq, id)
 	case kind == record.DeadPrefix && len(name) == 8:
 		return fmt.Sprint("dead letter ", binary.BigEndian.Uint64([]byte(name)))
 	case kind == record.ReceiptPrefix && len(name) == 16:

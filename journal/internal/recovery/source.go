@@ -22,6 +22,7 @@ type source interface {
 var viewPrefixes = []string{ // guard 4.34
 	record.LeftPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, string(record.RetentionKey), record.PendingPrefix,
 	record.ReceiptPrefix, record.SettledPrefix, record.NewestPrefix, string(record.SeenKey), record.VersionPrefix,
+	record.LossPrefix,
 }
 
 // view reads a store that Pebble can open.

@@ -20,10 +20,10 @@ import (
 type span struct{ from, to []byte }
 
 // copySpans are the ranges of records that may be lost: the settled copies and the listings, because
-// upstream can be asked for them again, the receipts, and the versions that are not pending.
+// upstream can be asked for them again, the receipts, and the versions that are not pending, with their losses.
 var copySpans = []span{
 	{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))},
-	{[]byte(record.ReceiptPrefix), record.After([]byte(record.VersionPrefix))},
+	{[]byte(record.ReceiptPrefix), record.After([]byte(record.LossPrefix))},
 }
 
 func (s span) overlaps(o span) bool {

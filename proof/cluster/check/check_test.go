@@ -42,9 +42,9 @@ func good() *History {
 			},
 			{1: {"settled", 0, 1020}, 2: {"settled", 0, 1032}, 3: {"settled", 0, 1045}},
 		},
-		Letters: [][]Letter{
-			{{Own: true, Kind: "superseded", Seq: 3, Entry: a, WrittenAt: 1030}},
-			{{Kind: "superseded", Entry: b, WrittenAt: 1042}},
+		Lost: [][]Lost{
+			{{Own: true, Seq: 3, Entry: a, WrittenAt: 1030}},
+			{{Entry: b, WrittenAt: 1042}},
 		},
 		Bucket: map[Entry][]Version{
 			a: {
@@ -113,7 +113,7 @@ func TestAGoodHistoryHasNoFault(t *testing.T) {
 	for host := range 2 {
 		h = good()
 		h.Cuts[0].From = 1000
-		h.Letters[host] = append(h.Letters[host], Letter{Kind: "superseded", Entry: a, WrittenAt: 1003})
+		h.Lost[host] = append(h.Lost[host], Lost{Entry: a, WrittenAt: 1003})
 		for _, f := range Check(h) {
 			t.Error(f)
 		}
@@ -135,14 +135,13 @@ func TestFaultsAreSeen(t *testing.T) {
 		rule  string
 		spoil func(*History)
 	}{
-		"a receipt is missing":                {RuleReceipt, func(h *History) { delete(h.Receipts[0], 2) }},
-		"a write is still pending":            {RulePending, func(h *History) { h.Receipts[1][2] = Receipt{"pending", 0, 1032} }},
-		"upstream has refused a write":        {RuleRefused, func(h *History) { h.Receipts[1][2] = Receipt{"dead", 0, 1032} }},
-		"a loser cannot be listed":            {RuleSilent, func(h *History) { h.Letters[0] = nil }},
-		"a loser's letter is another write's": {RuleSilent, func(h *History) { h.Letters[0][0].Seq = 2 }},
-		"a loser was refused":                 {RuleSilent, func(h *History) { h.Letters[0][0].Kind = "dropped" }},
-		"a confirmed write is gone":           {RuleLost, func(h *History) { h.Bucket[a] = slices.Delete(h.Bucket[a], 0, 1) }},
-		"an entry is gone":                    {RuleLost, func(h *History) { delete(h.Bucket, b) }},
+		"a receipt is missing":          {RuleReceipt, func(h *History) { delete(h.Receipts[0], 2) }},
+		"a write is still pending":      {RulePending, func(h *History) { h.Receipts[1][2] = Receipt{"pending", 0, 1032} }},
+		"upstream has refused a write":  {RuleRefused, func(h *History) { h.Receipts[1][2] = Receipt{"dead", 0, 1032} }},
+		"a loser cannot be listed":      {RuleSilent, func(h *History) { h.Lost[0] = nil }},
+		"what is lost is another write": {RuleSilent, func(h *History) { h.Lost[0][0].Seq = 2 }},
+		"a confirmed write is gone":     {RuleLost, func(h *History) { h.Bucket[a] = slices.Delete(h.Bucket[a], 0, 1) }},
+		"an entry is gone":              {RuleLost, func(h *History) { delete(h.Bucket, b) }},
 		"a confirmed delete is gone": {RuleLost, func(h *History) {
 			h.Writes = append(h.Writes, Write{Host: 1, Entry: b, Delete: true, Seq: 7})
 			h.Receipts[1][7] = Receipt{"settled", 0, 1044}

@@ -4,5 +4,5 @@
 //
 // The rule: of all writes to an entry, the one with the latest time is the final state, everywhere. Each
 // acknowledged write is that state, or another write has taken its place, and then a receipt, the
-// bucket's history or a dead letter says so. No reader has seen time go backwards.
+// bucket's history or a daemon's says so. No reader has seen time go backwards.
 package check

@@ -63,12 +63,12 @@ func (c *checker) superseded(w *known) (text, rule string) {
 		}
 		return "", ""
 	}
-	for _, l := range c.Letters[w.Host] {
-		if l.Own && l.Kind == "superseded" && l.Seq == w.Seq && l.Entry == w.Entry {
+	for _, l := range c.Lost[w.Host] {
+		if l.Own && l.Seq == w.Seq && l.Entry == w.Entry {
 			return c.beaten(w)
 		}
 	}
-	return "no dead letter has it", RuleSilent
+	return "no history has it as lost", RuleSilent
 }
 
 // known reports whether a write without an answer may be the one with that number.
@@ -129,22 +129,22 @@ func (c *checker) agree(e Entry, final *Version) {
 	}
 }
 
-// parted demands a dead letter of each confirmed value that another write has replaced which cannot have been
+// parted demands that each confirmed value is kept as lost that another write has replaced which cannot have been
 // based on it: their hosts were on different sides of a cut. A tombstone needs none: a host that knew of no
 // value has overwritten none.
 func (c *checker) parted() {
 	if len(c.Cuts) == 0 {
 		return
 	}
-	type letter struct {
+	type lost struct {
 		host int
 		Entry
 		at int64
 	}
-	kept := make(map[letter]bool)
-	for host, list := range c.Letters {
+	kept := make(map[lost]bool)
+	for host, list := range c.Lost {
 		for _, l := range list {
-			kept[letter{host, l.Entry, l.WrittenAt}] = true
+			kept[lost{host, l.Entry, l.WrittenAt}] = true
 		}
 	}
 	for e, list := range c.Bucket {
@@ -155,8 +155,8 @@ func (c *checker) parted() {
 			if !known || !both || a == b || old.Deleted || !c.anyParted(a, b, old.WrittenAt, now.WrittenAt) {
 				continue
 			}
-			if !kept[letter{b, e, old.WrittenAt}] && !kept[letter{a, e, old.WrittenAt}] {
-				c.fault(RuleSilent, e, "host %d has replaced %s, of host %d, by %s, without knowing it, and nobody has a dead letter", b, &old, a, &now)
+			if !kept[lost{b, e, old.WrittenAt}] && !kept[lost{a, e, old.WrittenAt}] {
+				c.fault(RuleSilent, e, "host %d has replaced %s, of host %d, by %s, without knowing it, and nobody keeps it as lost", b, &old, a, &now)
 			}
 		}
 	}

@@ -28,11 +28,10 @@ type Receipt struct {
 	WrittenAt int64  // microseconds since 1970
 }
 
-// Letter is a dead letter.
-type Letter struct {
-	Own  bool   // it is about a write of the daemon that keeps it, and not of another host
-	Kind string // "superseded", or another one
-	Seq  uint64 // of an own write
+// Lost is a state that has lost a conflict, in the history of a daemon.
+type Lost struct {
+	Own bool   // it is a write of the daemon that keeps it, and not of another host
+	Seq uint64 // of the write, if it is an own one
 	Entry
 	WrittenAt int64 // microseconds since 1970
 }
@@ -87,7 +86,7 @@ type History struct {
 	Writes   []Write
 	Reads    []Read
 	Receipts []map[uint64]Receipt // by host and seq, at the end
-	Letters  [][]Letter           // by the host that keeps them
+	Lost     [][]Lost             // by the host that keeps them
 	// Bucket has the versions that the bucket keeps, by rising revisions, and Kept is how many it keeps
 	// of an entry at most.
 	Bucket map[Entry][]Version

@@ -123,13 +123,13 @@ func (d *Daemon) Receipt(ctx context.Context, seq uint64) (check.Receipt, error)
 	return r, err
 }
 
-// Letters returns all dead letters.
-func (d *Daemon) Letters(ctx context.Context) (all []check.Letter, err error) {
-	letters, err := d.client.DeadLetters(ctx)
-	for i := range letters {
-		l := &letters[i]
-		all = append(all, check.Letter{
-			Own: l.Host == "this", Kind: l.Kind, Seq: l.Seq, Entry: check.Entry{Namespace: l.Namespace, Key: l.Key}, WrittenAt: micros(l.WrittenAt),
+// Lost returns all states that have lost a conflict.
+func (d *Daemon) Lost(ctx context.Context) (all []check.Lost, err error) {
+	lost, err := d.client.Lost(ctx, "")
+	for i := range lost {
+		l := &lost[i]
+		all = append(all, check.Lost{
+			Own: l.Here, Seq: *l.Seq, Entry: check.Entry{Namespace: l.Namespace, Key: l.Key}, WrittenAt: micros(l.UpdatedAt),
 		})
 	}
 	return all, err

@@ -75,11 +75,11 @@ func (t *trial) bucket(ctx context.Context, h *check.History) (err error) {
 	return err
 }
 
-// gather reads the receipts of all acknowledged writes, and the dead letters.
+// gather reads the receipts of all acknowledged writes, and what is lost.
 func (t *trial) gather(ctx context.Context, h *check.History) error {
-	h.Receipts, h.Letters = make([]map[uint64]check.Receipt, t.hosts), make([][]check.Letter, t.hosts)
+	h.Receipts, h.Lost = make([]map[uint64]check.Receipt, t.hosts), make([][]check.Lost, t.hosts)
 	return t.each(func(host int, d *fleet.Daemon) (err error) {
-		if h.Letters[host], err = d.Letters(ctx); err != nil {
+		if h.Lost[host], err = d.Lost(ctx); err != nil {
 			return err
 		}
 		h.Receipts[host], err = t.receipts(ctx, host, d)

@@ -24,7 +24,7 @@ func (t *trial) report(h *check.History) {
 				states[r.State]++
 			}
 		}
-		for _, l := range h.Letters[host] {
+		for _, l := range h.Lost[host] {
 			if l.Own {
 				own++
 			} else {
@@ -39,7 +39,7 @@ func (t *trial) report(h *check.History) {
 	fmt.Printf("%d daemons, %d servers, %s, %d leaders killed\n", t.hosts, servers, t.now().Round(1e9), t.kills)
 	fmt.Printf("%d writes acknowledged: %d confirmed by the bucket, %d replaced by a later write of the same daemon before, %d beaten by another host's\n",
 		len(h.Writes), states["settled"], states["replaced"], states["superseded"])
-	fmt.Printf("%d dead letters of own writes, %d of versions that another host had written and that were overwritten unseen\n", own, others)
+	fmt.Printf("lost are %d own writes, and %d versions that another host had written and that were overwritten unseen\n", own, others)
 	fmt.Printf("%d reads answered, and %d with 503: unknown here, and no server to ask\n", len(h.Reads), unknown)
 	fmt.Printf("%d entries and %d versions in the bucket\n", len(h.Bucket), versions)
 }

@@ -173,8 +173,8 @@ class Stage:
     def end_daemon(self):
         status = self.status()
         self.namespaces = [n["namespace"] for n in _get(f"{self.daemon.url}/_botwired/namespaces?limit=1000")["namespaces"]]
-        figures = (status["upstream"]["state"], status["pending"], status["dead_letters"])
-        self.report.check("upstream up, none pending, no dead letters", figures, ("up", 0, 0))
+        figures = (status["upstream"]["state"], status["pending"], status["dead_letters"], status["conflicts"])
+        self.report.check("upstream up, none pending, no dead letters, no conflicts", figures, ("up", 0, 0, 0))
         metrics = request("GET", self.daemon.url + "/_botwired/metrics")
         acknowledged, sent = _total(metrics, "botwired_request_seconds_count", 'outcome="acknowledged"'), _total(metrics, "botwired_flushes_total", "")
         self.report.note(f"    since the daemon started: {acknowledged} writes acknowledged, {sent} sent upstream")

@@ -55,10 +55,10 @@ const conditions = (name, value) => ({ [name]: value, [`Botwired-${name}`]: valu
 const entryAddress = (namespace, key) => `${location.origin}/memory/${encodeURIComponent(namespace)}/${encodeURIComponent(key)}`;
 
 // readVersions is the versions of an entry, the present one first, with the tag that an undo is conditional on. Of
-// two answers, the one that was asked for later is the newer one.
-export async function readVersions(namespace, key, signal) {
+// two answers, the one that was asked for later is the newer one. The one that to names is among them, if it is kept.
+export async function readVersions(namespace, key, to, signal) {
   const asked = performance.now();
-  const answer = await ask("GET", address("revisions", { namespace, key }), { signal });
+  const answer = await ask("GET", address("revisions", { namespace, key, to }), { signal });
   const { revisions, why } = await answer.json();
   return { versions: revisions, why, tag: tagOf(answer), asked };
 }

@@ -55,7 +55,7 @@ function findBySlash(event) {
 const hostOf = (url) => url.replace(/^\w+:\/\//, "").replace(/\/$/, "");
 
 function Header({ view, status }) {
-  const { open_dead_letters: open, conflicts, upstream } = status ?? {};
+  const { open_dead_letters: open, upstream } = status ?? {};
   const corner = upstream && cornerOf(status);
   return html`
     <header class=${`top ${daemon.connected ? "live" : ""}`}>
@@ -63,8 +63,8 @@ function Header({ view, status }) {
       <nav aria-label="Views">
         ${VIEWS.map(([name, title]) => html`
           <a key=${name} href=${`#/${name}`} aria-current=${name === view ? "page" : null}>
-            ${title}${name === "dead-letters" && (open || conflicts) > 0 && html`
-              <span class=${`badge ${open ? "open" : ""}`}>${number(open || conflicts)}<span class="hidden"> ${open ? "open" : "decided"}</span></span>`}
+            ${title}${name === "dead-letters" && open > 0 && html`
+              <span class="badge open">${number(open)}<span class="hidden"> open</span></span>`}
           </a>`)}
       </nav>
       ${daemon.connected === false && html`<span class="state" title="No events: the page asks again"><i aria-hidden="true"></i>not live</span>`}

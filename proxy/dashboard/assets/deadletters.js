@@ -1,23 +1,18 @@
-// Dead letters: writes that upstream has refused for good, those that have lost a conflict of two
-// hosts, and those that a person has dropped. Only the refused ones wait for a decision.
+// Dead letters: writes that upstream has refused for good, and those that a person has dropped. Only the refused ones wait
+// for a decision. Below them, what has lost a conflict of two hosts.
 
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { post, remove } from "./api.js";
-import { Decide, later } from "./decide.js";
+import { Decide } from "./decide.js";
 import { exportAll, idsOf, PAGE, pageOf } from "./deadlist.js";
 import { clock, count, number } from "./format.js";
+import { Conflicts } from "./lost.js";
 import { Confirm, Empty, EntryName, entryName, Problem, Segments, useLoaded, useTask } from "./ui.js";
 
-const KINDS = [["", "All"], ["refused", "Refused"], ["superseded", "Conflicts"], ["dropped", "Dropped"]];
-
-const LABELS = { refused: "refused", superseded: "conflict", dropped: "dropped" };
+const KINDS = [["", "All"], ["refused", "Refused"], ["dropped", "Dropped"]];
 
 // reasonOf says why a write is a dead letter.
 function reasonOf(letter) {
-  if (letter.kind === "superseded") {
-    const winner = letter.host === "this" ? "another host" : "this host";
-    return later(letter) ? `Time has decided this conflict: ${winner} wrote ${later(letter)}, and that write stays.` : `This conflict is decided: the write of ${winner} stays.`;
-  }
   if (letter.kind === "dropped") return letter.error || "A person has dropped it.";
   return `Upstream has refused it: ${letter.error || `HTTP ${letter.status}`}`;
 }
@@ -26,11 +21,10 @@ function Letter({ letter, changed }) {
   const [deciding, decide] = useState(false);
   const [discarding, discard] = useState(false);
   const [busy, error, retry] = useTask(() => post(`dead-letters/${letter.id}/retry`), changed);
-  const conflict = letter.kind === "superseded";
   return html`
     <li class="letter panel" data-id=${letter.id}>
       <div class="letter-head">
-        <span class=${`chip ${letter.kind}`}>${LABELS[letter.kind]}</span>
+        <span class=${`chip ${letter.kind}`}>${letter.kind}</span>
         <a class="entry" href=${`#/memory/${letter.namespace}/${letter.key}`}><${EntryName} of=${letter} /></a>
         <span class="note">${letter.op}${letter.author && ` by ${letter.author}`}, written ${clock(letter.written_at)}</span>
       </div>
@@ -38,11 +32,11 @@ function Letter({ letter, changed }) {
       ${letter.superseded_by && html`<p class="note">Write ${letter.superseded_by} to this entry has settled since.</p>`}
       ${error && html`<p class="problem" role="alert">${error.message} ${error.status === 409 && "Compare the two values to decide."}</p>`}
       <div class="actions">
-        ${!conflict && html`<button type="button" class="primary" disabled=${busy} onClick=${() => retry()}>Retry</button>`}
+        <button type="button" class="primary" disabled=${busy} onClick=${() => retry()}>Retry</button>
         <button type="button" aria-expanded=${deciding} onClick=${() => decide(!deciding)}>
-          ${deciding ? "Hide the values" : conflict ? "Compare" : "Compare with what is there"}
+          ${deciding ? "Hide the values" : "Compare with what is there"}
         </button>
-        ${!conflict && html`<button type="button" class="danger quiet" onClick=${() => discard(true)}>Discard</button>`}
+        <button type="button" class="danger quiet" onClick=${() => discard(true)}>Discard</button>
       </div>
       ${deciding && html`<${Decide} letter=${letter} decided=${changed} />`}
       ${discarding && html`
@@ -127,12 +121,13 @@ export function DeadLetters({ daemon }) {
   const namespaces = [...new Set(all?.map((l) => l.namespace))].sort();
   return html`
     <section aria-labelledby="dead">
-      <header class="title"><h2 id="dead">Dead letters</h2><p class="note">Writes that upstream has refused wait for your decision. Of two hosts' writes to one entry the later one stays, and the other is kept here.</p></header>
+      <header class="title"><h2 id="dead">Dead letters</h2><p class="note">Writes that upstream has refused wait for your decision.</p></header>
       ${all?.length > 0 && html`<${Tools} filter=${filter} setFilter=${setFilter} namespaces=${namespaces} changed=${changed} />`}
       <${Problem} error=${error} />
       ${all?.length === 0 && html`<div class="panel"><${Empty} title="There are no dead letters."><p>Every write is settled or pending.</p><//></div>`}
       ${all?.length > 0 && letters.length === 0 && html`<div class="panel"><${Empty} title=${next ? "None of those read so far fits." : "None fits."} /></div>`}
       <ul class="letters">${letters?.map((l) => html`<${Letter} key=${l.id} letter=${l} changed=${changed} />`)}</ul>
       ${next && html`<button type="button" class="more" onClick=${more}>More</button>`}
-    </section>`;
+    </section>
+    <${Conflicts} daemon=${daemon} />`;
 }

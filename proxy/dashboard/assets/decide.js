@@ -4,7 +4,7 @@
 import { html } from "./vendor/htm-preact.js";
 import { deleteEntry, get, readEntry, remove, unreachable, writeEntry } from "./api.js";
 import { Compare } from "./compare.js";
-import { duration, moment } from "./format.js";
+import { moment } from "./format.js";
 import { Problem, useLoaded, useTask } from "./ui.js";
 
 async function read({ id, namespace, key }, signal) {
@@ -21,20 +21,6 @@ async function bringBack({ letter, entry }) {
   if (letter.value != null) await writeEntry(namespace, key, letter.value, entry);
   else if (entry) await deleteEntry(namespace, key, entry);
   await remove(`dead-letters/${letter.id}`);
-}
-
-// later says by how much the winner of a conflict is later, if that is known.
-export function later({ winner, written_at: at }) {
-  return winner?.written_at > at ? `${duration(winner.written_at - at)} later` : "";
-}
-
-const whose = (host) => (host === "this" ? "this host's" : "another host's");
-
-// nowOf says what is there now, and whose it is as far as that is known.
-function nowOf({ letter, entry }) {
-  const winner = letter.winner;
-  const same = winner && (winner.value ?? null) === (entry?.value ?? null);
-  return same ? [whose(winner.host), moment(winner.written_at), later(letter)].filter(Boolean).join(", ") : winner ? "changed since the conflict" : "";
 }
 
 export function Decide({ letter, decided }) {
@@ -56,8 +42,8 @@ export function Decide({ letter, decided }) {
   return html`
     <div class="decide">
       <${Compare}
-        left=${["Dead letter", both.letter.value, `${whose(letter.host)}, ${moment(letter.written_at)}`, left]}
-        right=${["There now", both.entry?.value ?? null, nowOf(both), right]} />
+        left=${["Dead letter", both.letter.value, moment(letter.written_at), left]}
+        right=${["There now", both.entry?.value ?? null, "", right]} />
       <${Problem} error=${keepError ?? bringError} />
     </div>`;
 }

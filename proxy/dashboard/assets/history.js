@@ -15,6 +15,7 @@ const STATES = {
   settled: "settled",
   superseded: "overwritten",
   dead: "refused by upstream, or dropped by a person",
+  lost: "lost a conflict: the other host's write is later",
   shown: "read from upstream",
   absent: "upstream has none",
   unsealed: "from before the namespace was sealed, when anybody could write it",
@@ -27,7 +28,7 @@ export const reach = (status, until = Infinity) => {
 };
 
 // nameOf is how an undo names a version. The present one may have no name.
-const nameOf = (v) => String(v?.revision ?? (v?.seq != null ? `w${v.seq}` : ""));
+export const nameOf = (v) => String(v?.revision ?? (v?.seq != null ? `w${v.seq}` : ""));
 
 const sizeOf = (v) => (v.value == null ? "deleted" : count(v.bytes, "character"));
 
@@ -71,10 +72,10 @@ function Since({ version: v, present, busy, undoTo }) {
     </section>`;
 }
 
-// Versions shows one of them against the present one: at first the one before it.
-function Versions({ versions, busy, undoTo }) {
-  const [name, choose] = useState(null);
-  const chosen = versions.find((v) => nameOf(v) === name) ?? versions[1] ?? versions[0];
+// Versions shows one of them against the present one: at first the one that at names, or the one before it.
+function Versions({ versions, at, busy, undoTo }) {
+  const [name, choose] = useState(at);
+  const chosen = versions.find((v) => nameOf(v) === name) ?? versions.slice(1).find((v) => v.state !== "lost") ?? versions[1] ?? versions[0];
   const back = (v) => { // it stays chosen: a double click is no undo of the undo
     choose(nameOf(v));
     undoTo(v);
@@ -87,8 +88,8 @@ function Versions({ versions, busy, undoTo }) {
     <${Since} version=${chosen} present=${versions[0]} busy=${busy} undoTo=${back} />`;
 }
 
-export function History({ daemon, namespace, name, close }) {
-  const { value: newest, error, again } = useLoaded((signal) => readVersions(namespace, name, signal), [namespace, name]);
+export function History({ daemon, namespace, name, at = null, close }) {
+  const { value: newest, error, again } = useLoaded((signal) => readVersions(namespace, name, at, signal), [namespace, name]);
   const [shown, show] = useState(null);
   const [said, say] = useState("");
   useChanges(daemon, namespace, name, again);
@@ -105,7 +106,7 @@ export function History({ daemon, namespace, name, close }) {
       if (refusal.status !== 412) throw refusal;
       throw new Error("Somebody has written this entry since it was shown here, so nothing is undone. Now the list has that version, too: decide again.");
     } finally {
-      show(await readVersions(namespace, name));
+      show(await readVersions(namespace, name, at));
     }
   });
   const older = !daemon.status?.upstream.url.startsWith("nats:") && reach(daemon.status); // there, the bucket keeps the versions
@@ -118,7 +119,7 @@ export function History({ daemon, namespace, name, close }) {
       <p role="status">${said}</p>
       <${Problem} error=${problem} />
       ${shown?.why && html`<p class="note">${sentence(`This is not all: ${shown.why}`)}</p>`}
-      ${shown && html`<${Versions} versions=${shown.versions} busy=${busy} undoTo=${undoTo} />`}
+      ${shown && html`<${Versions} versions=${shown.versions} at=${at} busy=${busy} undoTo=${undoTo} />`}
       ${older && html`<p class="note">${older} Older ones than these may be missing.</p>`}
     <//>`;
 }

@@ -1,0 +1,80 @@
+package journal
+
+import (
+	"errors"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+)
+
+// migratedBytes bounds the dead letters, in bytes, of which one change makes versions. A change makes at least one.
+const migratedBytes = 1 << 20
+
+// migrateConflicts makes versions that are lost of the dead letters that an older botwired has made of conflicts between hosts.
+// Nothing else uses the store yet. Each change takes its letters away: after a crash, the next start goes on. awaitRoom is
+// Options.AwaitRoom. Damage is left to [Journal.Run], which finds it, too.
+func migrateConflicts(s *store.Store, lost *losses, awaitRoom func(needed int64) error) error {
+	var letters []record.Dead
+	size, from := int64(0), uint64(0)
+	for more := true; more; {
+		err := store.ScanDead(s.DB(), from, func(l *record.Dead) error {
+			if l.Conflict == nil {
+				return nil
+			}
+			if size >= migratedBytes {
+				return errEnough
+			}
+			letters, size, from = append(letters, *l), size+l.Size(), l.Seq+1
+			return nil
+		})
+		if more = errors.Is(err, errEnough); err != nil && !more && !store.IsDamage(err) {
+			return err
+		}
+		if len(letters) == 0 {
+			return nil
+		}
+		if err := awaitRoomFor(s, size, awaitRoom); err != nil {
+			return err
+		}
+		if err := s.Update(store.ChangeFunc(func(tx *store.Tx) error { return lost.migrate(tx, letters) })); err != nil {
+			return err
+		}
+		letters, size = nil, 0
+	}
+	return nil
+}
+
+// awaitRoomFor waits until the disk has room for a change.
+func awaitRoomFor(s *store.Store, size int64, awaitRoom func(needed int64) error) error {
+	for s.Look(); awaitRoom != nil && s.Low(size); s.Look() {
+		if err := awaitRoom(size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// migrate makes versions that are lost of dead letters. A write's version is there, unless it was removed for room.
+func (l *losses) migrate(tx *store.Tx, letters []record.Dead) error {
+	r, err := tx.Reader()
+	if err != nil {
+		return err
+	}
+	kept := make([]bool, len(letters))
+	for i := range letters {
+		_, kept[i], err = readVersion(r, letters[i].ID, letters[i].Seq)
+		if err = ignoreDamage(err); err != nil {
+			return err
+		}
+	}
+	for i := range letters {
+		letter := &letters[i]
+		if tx.DeleteDead(letter); !kept[i] { // guard 21.16
+			tx.SetVersion(letter.ID, letter.Seq, &record.Version{
+				Op: letter.Op, Shown: letter.Conflict.Theirs, At: letter.WrittenAt, Author: letter.Author, ListBytes: letter.ListBytes, Value: letter.Value,
+			})
+		}
+		l.add(tx, letter.ID, letter.Seq, letter.Value, record.Loss{At: letter.RefusedAt, Apart: letter.Conflict.Theirs})
+	}
+	return nil
+}
