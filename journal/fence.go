@@ -70,7 +70,7 @@ func (f *Fence) Remembered(id ID) (base Base, left []Content, err error) {
 			return Base{}, left, err // guard 17.52
 		case PastPending, PastSuperseded: // perhaps never sent
 		}
-		if overwrote { // guard 17.70
+		if overwrote { // guard 17.73
 			return Base{}, left, err
 		}
 	}

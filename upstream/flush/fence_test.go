@@ -560,7 +560,7 @@ func TestWhatUpstreamHasRefusedIsNotOwn(t *testing.T) {
 		r.foreign(key("k"), "refused")
 		r.settleWithin(lateWindow)
 		r.wantHeld(key("k"), "refused")
-		r.wantLetters(letter{"superseded", false, journal.Put, "newer", "refused"})
+		r.wantLetters(letter{"lost", false, journal.Put, "newer"})
 	})
 }
 
