@@ -23,8 +23,10 @@ import (
 const (
 	// away is the name of hosts that are no daemons.
 	away = "away"
-	// fenceAge is how old the answer to a fence may be when the write leaves.
-	fenceAge = 2 * time.Second
+	// fenceAge is how old the answer to a fence may be when the write leaves. Of an upstream that is slower, the answer
+	// to the last of fenceTries counts.
+	fenceAge   = 2 * time.Second
+	fenceTries = 5
 	// lately is how long a host needs no fence for an entry after it has sent a write that was confirmed.
 	lately = 250 * time.Millisecond
 )
@@ -32,6 +34,7 @@ const (
 // overwrites are the service's notes on what hosts see before they write, and what they overwrite. Its lock guards them.
 type overwrites struct {
 	looked    map[sight]time.Time // the last answer to a host's fence
+	looks     map[sight]int       // the answers to a host's fences since its last write
 	sent      map[sight]time.Time // a host's last write
 	confirmed map[sight]confirmed
 	ignorant  map[making]time.Time // the start of the daemon that made the write and knew nothing of the entry
@@ -56,7 +59,7 @@ type overwrite struct {
 
 func newOverwrites() overwrites {
 	return overwrites{
-		looked: make(map[sight]time.Time), sent: make(map[sight]time.Time), confirmed: make(map[sight]confirmed), ignorant: make(map[making]time.Time),
+		looked: make(map[sight]time.Time), looks: make(map[sight]int), sent: make(map[sight]time.Time), confirmed: make(map[sight]confirmed), ignorant: make(map[making]time.Time),
 	}
 }
 
@@ -72,7 +75,9 @@ func (e looking) Get(ctx context.Context, id journal.ID) (upstream.Version, erro
 // shows notes that a host gets an answer to a read.
 func (o *overwrites) shows(r *http.Request, id journal.ID) {
 	if trace.FromHeader(r.Header) == flushers {
-		o.looked[sightOf(r, id)] = time.Now()
+		of := sightOf(r, id)
+		o.looked[of] = time.Now()
+		o.looks[of]++
 	}
 }
 
@@ -87,13 +92,13 @@ func (o *overwrites) arrives(r *http.Request, id journal.ID, what state, sealed 
 	of := sightOf(r, id)
 	seen, own := o.looked[of], o.confirmed[of]
 	switch {
-	case seen.After(o.sent[of]) && time.Since(seen) <= fenceAge:
+	case seen.After(o.sent[of]) && (time.Since(seen) <= fenceAge || o.looks[of] >= fenceTries):
 	case own.carriedOut.After(seen) && time.Since(own.sent) <= lately && !sealed:
 		seen = own.carriedOut
 	default:
 		violation = fmt.Sprintf("contract 17: host %q writes %s, and was last shown it at %s", of.host, id, seen)
 	}
-	o.sent[of] = time.Now()
+	o.sent[of], o.looks[of] = time.Now(), 0
 	return span{o.ignorant[making{of, what}], seen}, violation
 }
 
@@ -111,11 +116,12 @@ func (o *overwrites) replace(r *http.Request, id journal.ID, what state, old sto
 }
 
 // starts notes that a host's daemon starts, which nobody has told to stop: the writes that it finds pending were made
-// before.
+// before, and its predecessor waits for nothing.
 func (s *service) starts(host string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.windows.stopping, host)
+	maps.DeleteFunc(s.underWay, func(of sight, _ *int) bool { return of.host == host })
 	maps.DeleteFunc(s.windows.again, func(of sight, _ bool) bool { return of.host == host })
 	maps.DeleteFunc(s.overwrites.ignorant, func(m making, _ time.Time) bool { return m.host == host })
 }

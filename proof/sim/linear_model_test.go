@@ -88,10 +88,11 @@ func (o operation) leaves() register {
 	return register{made: o.answer}
 }
 
-// decides returns the possible states after an operation on an entry that may be in any state. A read
-// does not decide: a request for a write before the dropped one may yet be carried out.
+// decides returns the possible states after an operation on an entry that may be in any state. A read does not
+// decide, nor does a delete that finds nothing: a request for the dropped write, or for one before it, may yet be carried
+// out.
 func (o operation) decides() []register {
-	if o.code == 0 || o.code == http.StatusPreconditionFailed || !o.did.writes() {
+	if o.code == 0 || o.code == http.StatusPreconditionFailed || o.code == http.StatusNotFound || !o.did.writes() {
 		return []register{{unsure: true}}
 	}
 	return []register{o.leaves()}

@@ -54,7 +54,7 @@ type service struct {
 	judged     judged
 	clock      float64
 	behind     time.Duration // how far its clock was set back
-	underWay   map[sight]int
+	underWay   map[sight]*int
 	flickers   int // the writes that came while it was flaky
 	running    int // requests under way, and the most there were at once
 	peak       int
@@ -85,7 +85,7 @@ func newServiceOf(with settings) *service {
 		prompt:     true,
 		overwrites: newOverwrites(),
 		windows:    newWindows(with.lateWindow),
-		underWay:   make(map[sight]int),
+		underWay:   make(map[sight]*int),
 		closing:    make(chan struct{}),
 		started:    time.Now(),
 		latency:    50 * time.Millisecond,
@@ -146,6 +146,7 @@ func (s *service) cutOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fence++
+	clear(s.underWay)
 	s.listener.cut()
 }
 
@@ -229,19 +230,23 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // underWayUntilGivenUp counts a write until it is over, or its client no longer waits for
-// the answer: then the next one may come while the service is still at work on this one.
+// the answer: then the next one may come while the service is still at work on this one. What a daemon that has been
+// killed no longer waits for, the service may notice only later than that daemon's successor sends the next one.
 func (s *service) underWayUntilGivenUp(r *http.Request, id journal.ID) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := sightOf(r, id)
-	s.underWay[of]++
-	if s.underWay[of] > 1 {
+	if s.underWay[of] == nil {
+		s.underWay[of] = new(int)
+	}
+	n := s.underWay[of]
+	if *n++; *n > 1 {
 		s.violations = append(s.violations, fmt.Sprintf("contract 12: two requests under way for %s", id))
 	}
 	over = sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.underWay[of]--
+		*n--
 	})
 	context.AfterFunc(r.Context(), over)
 	return over
