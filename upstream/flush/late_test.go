@@ -129,16 +129,23 @@ func TestAnswersOpenNoWindow(t *testing.T) {
 // A service that dies, and comes back after a while, holds the newest state of all entries within five seconds but of
 // those whose requests it did not answer; of these within five seconds of their windows' ends.
 func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
-	for outage, entries := range map[time.Duration]int{time.Second: 500, 12 * time.Second: 500, 10 * time.Minute: 5000} {
+	const many = 5000
+	for _, row := range []struct {
+		outage  time.Duration
+		entries int
+	}{{time.Second, 500}, {12 * time.Second, 500}, {10 * time.Minute, 500}, {10 * time.Minute, many}} {
+		outage, entries := row.outage, row.entries
 		for name, gone := range map[string]func(*fake){
 			"refusing": func(f *fake) { f.down = true },
 			"failing":  func(f *fake) { f.answer = func(call) reply { return reply{status: 500, body: "<html>"} } },
 			"cutting":  func(f *fake) { f.answer = func(call) reply { return reply{cut: true} } },
 			"hanging":  func(f *fake) { f.answer = func(call) reply { return reply{hang: true} } },
 		} {
-			t.Run(fmt.Sprint(name, outage), func(t *testing.T) {
+			t.Run(fmt.Sprint(name, outage, entries), func(t *testing.T) {
 				bubble(t, func(t *testing.T, r *rig) {
-					r.set(func(f *fake) { f.latency = 5 * time.Millisecond }) // its requests, 14 at a time, take 2 s
+					if entries == many {
+						r.set(func(f *fake) { f.latency = 5 * time.Millisecond }) // its requests, 14 at a time, take 2 s
+					}
 					r.set(gone)
 					for i := range entries {
 						r.put(key(fmt.Sprint(i)), "old")
@@ -182,6 +189,22 @@ func TestUpstreamHoldsTheNewestSoonAfterItsReturn(t *testing.T) {
 			})
 		}
 	}
+}
+
+// contract 14: while upstream fails over the only entry that is written, that is tried every few seconds: it gets the newest
+// state within five seconds of upstream's return.
+func TestTheOnlyEntryIsTriedEveryFewSeconds(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer = func(call) reply { return detail(http.StatusInternalServerError) }
+		r.put(key("k"), "v")
+		time.Sleep(10 * time.Minute)
+		calls := r.requests(anything)
+		for i := range calls[1:] {
+			if gap := calls[i+1].at.Sub(calls[i].at); gap > probeMax+r.latency {
+				t.Fatalf("%s between two requests", gap)
+			}
+		}
+	})
 }
 
 // clocked is a rig on a disk that survives a kill, with the clock of a machine.
