@@ -100,9 +100,9 @@ const AnyWrite = math.MaxUint64
 
 // Retry makes a dead letter the newest write to its entry again, and removes the dead letter. It may
 // undo writes with sequence numbers up to last. It returns [ErrNewer] if this host has made a write
-// after last, or if the settled copy shows another host's state that is later than the dead letter. With [AnyWrite], it returns no [ErrNewer]. Unless last is
-// [AnyWrite], the write keeps its original time and is Fenced, so that the fence finds later states
-// that the journal does not know.
+// after last, or if the settled copy shows another host's state that is later than the dead letter. With
+// [AnyWrite], it returns no [ErrNewer]. Unless last is [AnyWrite], the write keeps its original time and is
+// Fenced, so that the fence finds later states that the journal does not know.
 //
 // Errors: [ErrNewer], [ErrNoDeadLetter] and those of [Journal.Append].
 func (j *Journal) Retry(seq, last uint64) (Write, error) {

@@ -19,8 +19,8 @@
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter], by
 //     [Fence.Lose], or because a newer write to the same entry took its place (contract
 //     13). In the same batch it leaves a receipt.
-//   - When two hosts' states of an entry conflict, the journal durably keeps the loser, with its
-//     time and the winner, before the loser is gone (contract 17); see [Fence].
+//   - When two hosts' states of an entry conflict, the journal durably keeps the loser, as a version of
+//     the entry that is lost, before the loser is gone (contract 17); see [Fence].
 //
 // It knows nothing about HTTP, retries or the kind of upstream. A dead letter keeps the status
 // with which upstream refused the write; the journal does not interpret it.
@@ -48,5 +48,5 @@
 //   - the store's order lock: all changes have one order;
 //   - the readers' lock: readers see a consistent state;
 //   - one of the innermost locks, whose holders take no other lock: those of [Sizes], the index
-//     of dead letters, the generations of receipts, and [Trust].
+//     of dead letters, the losses, the generations of receipts, and [Trust].
 package journal

@@ -45,8 +45,8 @@
 //
 //   - it is this very write: the write settles;
 //   - it is the write's base, or an older write of this host: the write replaces it;
-//   - it is another host's, and later: the write becomes a dead letter;
-//   - it is another host's, and earlier: it is kept as a dead letter, and the write replaces it.
+//   - it is another host's, and later: the write is kept in the entry's history, as lost;
+//   - it is another host's, and earlier: it is kept there, as lost, and the write replaces it.
 //
 // A delete leaves a version, too. Nothing can land late over a confirmed write, so there is no window.
 //

@@ -18,7 +18,7 @@ type Pending struct {
 	Sum         uint32  // the record's checksum, which the state record adds up
 	Op          Op
 	AfterDelete bool // a pending delete came before it: the settled copy is of an older entry
-	LosesTies   bool // a copy that gives way to another host's state without leaving a dead letter
+	LosesTies   bool // a copy that gives way to another host's state, and is not lost then
 	Fenced      bool // compare it with upstream before sending it, in any case
 	Conditional bool // it may replace only the state in its record's Base
 }
