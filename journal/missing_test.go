@@ -134,3 +134,35 @@ func TestDistrustKeepsEverything(t *testing.T) {
 	commit(t, j, "ns", true, rows...)
 	wantKept(t, j, "ns", 3, 3, false)
 }
+
+// contract 21: an earlier botwired has left a namespace of which upstream lists one entry of 20, with an older time, amid a
+// restoration: 5 entries are pending. Nothing of it is lost, at whatever moment the start or the rest of it is killed.
+func TestARestorationOfBefore(t *testing.T) {
+	const was = "testdata/restoring-6"
+	holds := func(j *journal.Journal) {
+		t.Helper()
+		for i := range 20 {
+			if s := lookup(t, j, key("%d", i)); s.Value != "value" {
+				t.Fatalf("%d: %+v", i, s)
+			}
+		}
+		if n := j.Stats().Pending; n != 5 {
+			t.Fatalf("%d are pending", n)
+		}
+	}
+	goOn := func(fs vfs.FS) {
+		t.Helper()
+		j := open(t, fs, limits)
+		if s, ok := j.Trust.Suspect("ns"); !ok || s.Missing < 15 || s.Of != 20 {
+			t.Fatalf("%+v, %v", s, ok)
+		}
+		holds(j)
+		commit(t, j, "ns", true) // nothing is believed that was not
+		no(t, j.Evict(1))
+		holds(j)
+		no(t, j.Close())
+	}
+	mem := copyOf(t, was)
+	atChanges(t, mem, sampledMoments, goOn, func(_ int, fs *vfs.MemFS) { goOn(fs) })
+	goOn(mem)
+}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,26 +16,15 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// restoreStep is how long one request waits for the restoration to end. Then the command shows the
-// progress.
-const restoreStep = 2 * time.Second
-
-func progressOf(r *api.Restoration) string {
-	text := fmt.Sprintf("%d restored, upstream lacks %d", r.Restored, r.Left)
-	if r.Waits != nil {
-		text += "; " + waitText(io.Discard, r.Waits)
-	}
-	return text
-}
-
 func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "restore NAMESPACE | --all",
 		Short:   "Give upstream back what it has lost of a namespace, or of all",
 		GroupID: groupMemory,
 		Long: "Give upstream back the entries of a namespace that it no longer holds: those of which the daemon\n" +
-			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
-			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
+			"has a copy. They become pending writes like any others, which keep to the quota, and give way to a value\n" +
+			"that upstream holds after all. The command waits for them, and shows how many are left; they go on\n" +
+			"without it, and after a restart. You may repeat it at any time.\n" +
 			"Of a namespace without data loss, nothing is restored.\n\n" +
 			"With --all and no namespace, upstream gets back every namespace with data loss. If the daemon has stopped asking a NATS\n" +
 			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket as it is now, and gives it\n" +
@@ -44,24 +32,22 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 			"bucket still holds. If the bucket is gone, the daemon makes it, or with upstream.nats.create: false waits for it:\n" +
 			"put a backup back first.",
 		Example: "  botwired restore my-agent\n" +
-			"  botwired restore my-agent --stop\n" +
 			"  botwired restore --all",
 		Args: arguments(0, 1),
 	}
 	asJSON := JSONFlag(cmd)
-	stop := cmd.Flags().Bool("stop", false, "end the restoration")
 	all := cmd.Flags().Bool("all", false, "restore all namespaces with data loss, and a bucket that has lost its writes")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		switch {
-		case *all && (len(args) > 0 || *stop):
-			return Usagef("--all is for every namespace: leave NAMESPACE and --stop out")
+		case *all && len(args) > 0:
+			return Usagef("--all is for every namespace: leave NAMESPACE out")
 		case !*all && len(args) == 0:
 			return Usagef("expected NAMESPACE, or --all for every one with data loss")
 		}
 		if *all {
 			return restoreAll(ctx, p, c, *asJSON)
 		}
-		so, body, err := p.restore(ctx, c, args[0], *stop)
+		so, body, err := p.restore(ctx, c, args[0])
 		switch {
 		case err != nil:
 			return err
@@ -73,29 +59,22 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// restore repeats the request until the restoration ends, and shows the progress meanwhile.
-func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string, stop bool) (so *api.Restoration, body []byte, err error) {
-	query := url.Values{"namespace": {namespace}, "timeout": {restoreStep.String()}}
-	if stop {
-		query.Set("stop", "true")
+// restore waits until upstream has what it gets back, as long as a flush may last, and shows the progress meanwhile.
+func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string) (so *api.Restoration, body []byte, err error) {
+	query := url.Values{"namespace": {namespace}, "timeout": {api.MaxFlush.String()}}
+	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: api.MaxFlush + byHandGrace}
+	stop := showPending(ctx, p, c, namespace)
+	defer stop()
+	so = &api.Restoration{}
+	answer, _, err := c.ReadProgress(ctx, r, so, func() bool { return so.State != "" })
+	if err != nil {
+		return nil, nil, err
 	}
-	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: restoreStep + byHandGrace}
-	defer p.ShowLine("")
-	for {
-		so = &api.Restoration{}
-		answer, running, err := c.ReadProgress(ctx, r, so, func() bool { return so.State != "" })
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case !running:
-			return so, answer.Body, nil
-		}
-		p.ShowLine(term.Printable(progressOf(so)))
-	}
+	return so, answer.Body, nil
 }
 
 func (p *Program) reportRestore(so *api.Restoration) error {
-	if so.State == "over" && so.Restored+so.Kept+so.Failed+so.Left == 0 {
+	if so.State == "over" && so.Restored+so.Kept+so.Failed == 0 {
 		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: upstream has lost nothing of %s (botwired status)\n", term.Printable(so.Namespace))
 		return err
 	}
@@ -103,19 +82,19 @@ func (p *Program) reportRestore(so *api.Restoration) error {
 	if so.Kept > 0 {
 		text += fmt.Sprintf("; upstream had another value of %s, which stays", words.Plural(so.Kept, "entry"))
 	}
-	if so.Failed > 0 {
-		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed, "entry"))
-	}
 	fmt.Fprintln(p.Stdout, term.Printable(text))
-	switch left := so.Left; {
-	case left <= 0:
-		return nil
-	case so.State == "stopped":
-		fmt.Fprintf(p.Stdout, "stopped: upstream lacks %s\n", words.Plural(left, "entry"))
-		return nil
+	if so.Left > 0 {
+		waits := ""
+		if so.Waits != nil {
+			waits = ": " + waitText(io.Discard, so.Waits)
+		}
+		return fmt.Errorf("upstream does not have %s yet%s. botwired goes on: botwired restore %s waits for the rest",
+			words.Plural(so.Left, "entry"), term.Printable(waits), term.Printable(so.Namespace))
 	}
-	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s gives them up",
-		words.Plural(so.Left, "entry"), term.Printable(so.Namespace))
+	if so.Failed > 0 {
+		return fmt.Errorf("upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed, "entry"))
+	}
+	return nil
 }
 
 // restoreAll gives upstream back all that it has lost, and waits for the namespaces one by one.
@@ -136,7 +115,7 @@ func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) 
 func restoreEach(ctx context.Context, p *Program, c *attach.Client, namespaces []string) error {
 	var failed []error
 	for _, namespace := range namespaces {
-		so, _, err := p.restore(ctx, c, namespace, false)
+		so, _, err := p.restore(ctx, c, namespace)
 		if err == nil {
 			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(namespace))
 			err = p.reportRestore(so)

@@ -22,7 +22,7 @@ const DEEDS = {
   restore: (which) => ({
     title: which === "--all" ? "Restore all" : `Restore ${which}`,
     run: () => (which === "--all" ? post("restore", { namespace: "*" }) : begin("restore", { namespace: which, timeout: SOON })),
-    question: "Upstream gets back what it has lost, as far as this host has a copy. It goes on by itself, also after a restart. First make sure that upstream.url is right.",
+    question: "Upstream gets back what it has lost, as far as this host has a copy. Restored entries are pending until upstream has them. First make sure that upstream.url is right.",
   }),
   forget: (which) => ({
     title: which === "--all" ? "Forget all" : `Forget ${which}`,
