@@ -52,6 +52,9 @@ func (f *filling) run(o *Observation) (State, error) {
 	}
 	err := f.store.Update(f)
 	f.reveal()
+	if err == nil && o == nil {
+		err = f.boundLosses()
+	}
 	if err != nil {
 		return State{}, err
 	}

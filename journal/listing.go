@@ -146,7 +146,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	if f.overtaken { // guard 7.12
 		return fmt.Errorf("listing of %s: %w", f.namespace, ErrChanged)
 	}
-	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
+	c := &listed{copies: f.j.copies, fill: f, unlock: unlock, held: make(map[string]bool)}
 	err := c.prepare(rows, complete)
 	f.dropped = len(c.absent)
 	if err == nil {
@@ -158,6 +158,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	}
 	if err == nil {
 		c.tell()
+		err = f.j.copies.boundLosses()
 	}
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)

@@ -172,6 +172,44 @@ func (s *sidecar) restoreAll(namespace string, writes int) (doc api.Restoration)
 	return doc
 }
 
+// contract 9: what upstream loses of a namespace is gone here, too, to the history, from which a person brings it back. If it
+// is 10 and half of them, the copies answer.
+func TestWhatUpstreamLoses(t *testing.T) {
+	for _, c := range []struct {
+		of, lost int
+		believed bool
+	}{{100, 3, true}, {100, 60, false}, {100, 100, false}, {5, 5, true}} {
+		t.Run(fmt.Sprint(c.lost, " of ", c.of), func(t *testing.T) {
+			inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+				s.learnMany("ns", c.of)
+				for i := range c.lost {
+					s.upstream.remove(id("ns", fmt.Sprint("key-", i)))
+				}
+				time.Sleep(2 * time.Minute)
+				for i := range c.lost {
+					w := s.get(fmt.Sprint("/memory/ns/key-", i))
+					if c.believed {
+						wantStatus(t, w, http.StatusNotFound)
+					} else {
+						wantValue(t, w, fmt.Sprint("value ", i))
+						wantCacheStatus(t, w, "hit; detail=data-loss", "120")
+					}
+				}
+				if lost := s.dataLoss("ns"); (lost == nil) != c.believed {
+					t.Errorf("%+v", lost)
+				}
+				if !c.believed {
+					return
+				}
+				gone := id("ns", "key-1")
+				s.wantStates(gone, "shown  delete", "gone  put value 1")
+				wantStatus(t, s.undo(gone, ""), http.StatusOK)
+				wantValue(t, s.get("/memory/ns/key-1"), "value 1")
+			})
+		})
+	}
+}
+
 // While an answer is fresh, upstream is not asked again for what it has lost.
 func TestSuspectCopiesAnswerFromMemory(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {

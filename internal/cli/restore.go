@@ -135,8 +135,9 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 		Use:     "forget NAMESPACE [KEY] | --all",
 		Short:   "Drop the copies of what upstream no longer has in a namespace",
 		GroupID: groupMemory,
-		Long: "Drop for good the copies of entries that upstream does not list in a namespace, and copies that are newer\n" +
-			"than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
+		Long: "Drop the copies of entries that upstream does not list in a namespace, and copies that are newer than what\n" +
+			"it lists. They stay in the history, as gone: \"botwired undo\" brings one back. Pending writes stay. Without\n" +
+			"--yes, botwired asks first.\n\n" +
 			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
 			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.\n\n" +
 			"With --all and no namespace, the daemon goes on with a NATS bucket that was made anew or has gone back, as\n" +
@@ -157,7 +158,7 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 		case !*whole && len(args) == 0:
 			return Usagef("expected NAMESPACE, or --all for a bucket that has lost its writes")
 		}
-		if err := p.mayAsk(*yes || len(args) == 2, "gives copies up for good"); err != nil {
+		if err := p.mayAsk(*yes || len(args) == 2, "gives copies up"); err != nil {
 			return err
 		}
 		switch {
@@ -190,7 +191,7 @@ func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace
 			lost = fmt.Sprintf(" Upstream lacks %d of %d.", n.DataLoss.Missing, n.DataLoss.Of)
 		}
 	}
-	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
+	return p.Confirm(ctx, fmt.Sprintf("Give up what upstream lacks of the namespace %s?%s", namespace, lost))
 }
 
 func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, key string, asJSON bool) error {

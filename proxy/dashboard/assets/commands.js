@@ -27,7 +27,7 @@ const DEEDS = {
   forget: (which) => ({
     title: which === "--all" ? "Forget all" : `Forget ${which}`,
     run: () => post("forget", { namespace: spaceOf(which) }),
-    question: "What upstream no longer has is given up here, too, for good. Agents then find nothing.",
+    question: "What upstream no longer has is given up here, too. Agents then find nothing. It stays in the history of each entry.",
   }),
   "flush --now": () => ({ title: "Send now", run: () => begin("flush", { now: true, timeout: SOON }) }),
   flush: () => ({ title: "Send", run: () => begin("flush", { timeout: SOON }) }),
