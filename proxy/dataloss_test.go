@@ -205,6 +205,23 @@ func TestWhatUpstreamLoses(t *testing.T) {
 				s.wantStates(gone, "shown  delete", "gone  put value 1")
 				wantStatus(t, s.undo(gone, ""), http.StatusOK)
 				wantValue(t, s.get("/memory/ns/key-1"), "value 1")
+				for key, pending := range map[string]bool{"key-0": true, "key-1": false, fmt.Sprint("key-", c.of-1): c.of == c.lost, "none": false} {
+					answer := s.begin(http.MethodPost, restoring+"&key="+key, "")
+					synctest.Wait()
+					if w, ok, err := s.journal.Newest(id("ns", key)); ok && key != "key-1" {
+						if err != nil || !pending || !w.Fenced || w.Over == nil || w.Over.Present || w.Value != "value "+key[4:] {
+							t.Errorf("%s: %+v, %v", key, w, err)
+						}
+						s.settle(id("ns", key))
+					} else if pending {
+						t.Errorf("%s is not restored", key)
+					}
+					restored := map[bool]int{true: 1}[pending]
+					wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: restored}})
+				}
+				wantStatus(t, s.do(http.MethodDelete, "/memory/ns/key-0", ""), http.StatusOK)
+				s.settle(id("ns", "key-0"))
+				wantRestored(t, s.do(http.MethodPost, restoring+"&key=key-0", ""), http.StatusOK, api.Restoration{State: "over"}) // it was deleted here
 			})
 		})
 	}

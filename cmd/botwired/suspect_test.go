@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,6 +34,16 @@ func TestRestoreCommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRestoreEntryCommand(t *testing.T) {
+	const over = `{"namespace":"ns","state":"over","restored":%d,"kept":0,"failed":0,"left":0,"waits":null}`
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/restore?key=k&namespace=ns&timeout=1h0m0s":  {200, fmt.Sprintf(over, 1)},
+		"POST /_botwired/restore?key=is&namespace=ns&timeout=1h0m0s": {200, fmt.Sprintf(over, 0)},
+	})
+	wantOutput(t, at(t, d, nil, "restore", "ns", "k"), "1 entry restored\n")
+	wantOutput(t, at(t, d, nil, "restore", "ns", "is"), "nothing to restore: ns/is is not gone (botwired history)\n")
 }
 
 func TestForgetCommand(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "restore NAMESPACE | --all",
+		Use:     "restore NAMESPACE [KEY] | --all",
 		Short:   "Give upstream back what it has lost of a namespace, or of all",
 		GroupID: groupMemory,
 		Long: "Give upstream back the entries of a namespace that it no longer holds: those of which the daemon\n" +
@@ -26,14 +26,16 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 			"that upstream holds after all. The command waits for them, and shows how many are left; they go on\n" +
 			"without it, and after a restart. You may repeat it at any time.\n" +
 			"Of a namespace without data loss, nothing is restored.\n\n" +
+			"With KEY, write the last value of an entry that upstream has ceased to hold, if it still holds nothing of it.\n\n" +
 			"With --all and no namespace, upstream gets back every namespace with data loss. If the daemon has stopped asking a NATS\n" +
 			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket as it is now, and gives it\n" +
 			"every entry of which it has a copy. Only a daemon that has run since it saw a delete deletes again what an older\n" +
 			"bucket still holds. If the bucket is gone, the daemon makes it, or with upstream.nats.create: false waits for it:\n" +
 			"put a backup back first.",
 		Example: "  botwired restore my-agent\n" +
+			"  botwired restore my-agent user_name\n" +
 			"  botwired restore --all",
-		Args: arguments(0, 1),
+		Args: arguments(0, 2),
 	}
 	asJSON := JSONFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "restore all namespaces with data loss, and a bucket that has lost its writes")
@@ -47,23 +49,30 @@ func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 		if *all {
 			return restoreAll(ctx, p, c, *asJSON)
 		}
-		so, body, err := p.restore(ctx, c, args[0])
+		id := entryID{Namespace: args[0]}
+		if len(args) == 2 {
+			id.Key = args[1]
+		}
+		so, body, err := p.restore(ctx, c, id)
 		switch {
 		case err != nil:
 			return err
 		case *asJSON:
 			return term.JSON(p.Stdout, body)
 		}
-		return p.reportRestore(so)
+		return p.reportRestore(so, id)
 	})
 	return cmd
 }
 
 // restore waits until upstream has what it gets back, as long as a flush may last, and shows the progress meanwhile.
-func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string) (so *api.Restoration, body []byte, err error) {
-	query := url.Values{"namespace": {namespace}, "timeout": {api.MaxFlush.String()}}
+func (p *Program) restore(ctx context.Context, c *attach.Client, id entryID) (so *api.Restoration, body []byte, err error) {
+	query := url.Values{"namespace": {id.Namespace}, "timeout": {api.MaxFlush.String()}}
+	if id.Key != "" {
+		query.Set("key", id.Key)
+	}
 	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: api.MaxFlush + byHandGrace}
-	stop := showPending(ctx, p, c, namespace)
+	stop := showPending(ctx, p, c, id.Namespace)
 	defer stop()
 	so = &api.Restoration{}
 	answer, _, err := c.ReadProgress(ctx, r, so, func() bool { return so.State != "" })
@@ -73,8 +82,13 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, namespace strin
 	return so, answer.Body, nil
 }
 
-func (p *Program) reportRestore(so *api.Restoration) error {
-	if so.State == "over" && so.Restored+so.Kept+so.Failed == 0 {
+func (p *Program) reportRestore(so *api.Restoration, of entryID) error {
+	nothing := so.State == "over" && so.Restored+so.Kept+so.Failed == 0
+	if nothing && of.Key != "" {
+		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not gone (botwired history)\n", term.Printable(of.String()))
+		return err
+	}
+	if nothing {
 		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: upstream has lost nothing of %s (botwired status)\n", term.Printable(so.Namespace))
 		return err
 	}
@@ -115,10 +129,10 @@ func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) 
 func restoreEach(ctx context.Context, p *Program, c *attach.Client, namespaces []string) error {
 	var failed []error
 	for _, namespace := range namespaces {
-		so, _, err := p.restore(ctx, c, namespace)
+		so, _, err := p.restore(ctx, c, entryID{Namespace: namespace})
 		if err == nil {
 			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(namespace))
-			err = p.reportRestore(so)
+			err = p.reportRestore(so, entryID{})
 		}
 		if ctx.Err() != nil {
 			return err

@@ -112,6 +112,14 @@ func TestAWipedServiceGetsItsEntriesBack(t *testing.T) {
 		if doc, err := w.restore(namespace, time.Second); err != nil || doc.State != "over" || doc.Restored != 0 || doc.Left != 0 {
 			t.Errorf("once more: %+v, %v", doc, err)
 		}
+		// What another host had deleted comes back by its key, if nobody has written it again.
+		w.up.foreign(id(206), "theirs", state{}, false)
+		for i, kept := range map[int]string{205: "value", 206: "theirs"} {
+			doc, err := w.restore(fmt.Sprint(namespace, "&key=key-", i), time.Minute)
+			if got := w.up.snapshot()[id(i)]; err != nil || doc.State != "over" || doc.Restored+doc.Kept != 1 || (doc.Kept == 1) != (kept == "theirs") || got != kept {
+				t.Errorf("%d: %+v, %v: upstream holds %q", i, doc, err, got)
+			}
+		}
 		if err := w.up.violation(); err != nil {
 			t.Error(err)
 		}

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,6 +138,44 @@ func (m *Memory) writeAgain(id journal.ID) (journal.Write, error) {
 	if m.exact { // upstream gets the copy back with its own time: another host's later write beats it
 		w.WrittenAt, w.At = state.UpdatedAt, state.UpdatedAt
 	}
+	return m.journal.Append(w)
+}
+
+// RestoreEntry journals the last value of an entry that upstream has ceased to hold, as a write over nothing: whatever
+// upstream holds after all stays. It journals nothing if the entry is there, or has been deleted here since. In a namespace with
+// data loss, it journals the copy.
+func (m *Memory) RestoreEntry(id journal.ID) (written []journal.Write, err error) {
+	var w journal.Write
+	if m.view.hasDataLoss(id.Namespace) {
+		w, err = m.writeAgain(id)
+	} else {
+		w, err = m.writeGone(id)
+	}
+	if errors.Is(err, journal.ErrChanged) {
+		return nil, nil
+	}
+	return []journal.Write{w}, err
+}
+
+// writeGone journals the last value of an entry that is gone. Its error is [journal.ErrChanged] if the entry is not gone.
+func (m *Memory) writeGone(id journal.ID) (journal.Write, error) {
+	lease := m.cache.Lease(entryKey(id))
+	defer lease.Release()
+	state, err := m.journal.Lookup(id)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	versions, err := m.versionsHere(id)
+	if err != nil {
+		return journal.Write{}, err
+	}
+	versions = slices.DeleteFunc(versions, func(v Version) bool { return v.Op == journal.Delete && v.Shown || v.lost() })
+	if !leavesNoTrace(state.Kind) || len(versions) == 0 || versions[0].State != journal.PastGone { // guard 9.101
+		return journal.Write{}, journal.ErrChanged
+	}
+	w := NewPut(id, versions[0].Value)
+	w.Author, w.Fenced, w.Over = versions[0].Author, true, &journal.Base{Known: true, Content: journal.ContentOf(journal.Delete, "")} // guard 9.102
+	w.If = func(newest uint64) bool { return newest == 0 && !lease.Revoked() }
 	return m.journal.Append(w)
 }
 

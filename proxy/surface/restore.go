@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,13 +17,17 @@ import (
 
 func (p *Parameters) isAboutAll() bool { return p.Text("namespace") == "*" }
 
-// restore gives back to upstream what upstream has lost of a namespace. It answers when nothing of that is pending any
-// more, or with the progress when its time is up. For all namespaces, it answers once all is pending.
+// restore gives back to upstream what upstream has lost of a namespace, or with a key of one entry. It answers when nothing of
+// that is pending any more, or with the progress when its time is up. For all namespaces, it answers once all is pending.
 func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	if p.isAboutAll() {
 		return s.restoreAll(w, r, p)
 	}
-	namespace, timeout := p.givenNamespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h")
+	id, timeout := journal.ID{Namespace: p.givenNamespace()}, p.duration("timeout", flushTimeout, maxFlushTimeout, "1h")
+	if p.values.Has("key") {
+		id = p.Entry()
+	}
+	namespace := id.Namespace
 	ctx, end, err := s.within(w, r, p, timeout)
 	if err != nil {
 		return err
@@ -31,14 +36,14 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 	doc, status := api.Restoration{Namespace: namespace, State: "over"}, http.StatusOK
 	for more := true; more && doc.Left == 0; {
 		var written []journal.Write
-		if written, more, err = s.memory.Restore(ctx, namespace, false); err != nil {
+		if written, more, err = s.giveBack(ctx, id); err != nil {
 			return err
 		}
 		if doc.Left, err = s.memory.AwaitRestored(ctx, written, (*memory.Restored)(&doc.RestoreCounts)); err != nil {
 			return err
 		}
 	}
-	if suspicion, suspect := s.journal.Trust.Suspect(namespace); suspect {
+	if suspicion, suspect := s.journal.Trust.Suspect(namespace); suspect && id.Key == "" {
 		doc.Left = max(doc.Left, suspicion.Missing)
 	}
 	if doc.Left > 0 {
@@ -46,6 +51,15 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 	}
 	doc.Waits = newWaitDocument(s.flusher.Waits(namespace))
 	return writeDocument(w, status, doc)
+}
+
+// giveBack journals what upstream has lost of a namespace, or of one entry. more says that there was no room for all of it.
+func (s *Surface) giveBack(ctx context.Context, id journal.ID) (written []journal.Write, more bool, err error) {
+	if id.Key == "" {
+		return s.memory.Restore(ctx, id.Namespace, false)
+	}
+	written, err = s.memory.RestoreEntry(id)
+	return written, false, err
 }
 
 // forgetEntry drops the local copy of one entry: the next reader asks upstream.
@@ -118,8 +132,10 @@ func (s *Surface) lost() string {
 // restoreAll journals what upstream has lost of all namespaces. If upstream is not trusted at all, that is all that is
 // here. It does not wait until upstream has it.
 func (s *Surface) restoreAll(w http.ResponseWriter, r *http.Request, p *Parameters) error {
-	if p.values.Has("timeout") {
-		return wire.Detail(http.StatusBadRequest, "timeout is for one namespace")
+	for _, ofOne := range []string{"timeout", "key"} {
+		if p.values.Has(ofOne) {
+			return wire.Detail(http.StatusBadRequest, ofOne+" is for one namespace")
+		}
 	}
 	ctx, end, err := s.within(w, r, p, flushTimeout)
 	if err != nil {

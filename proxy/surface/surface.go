@@ -157,7 +157,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		"pending/drop":   {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":         {http.MethodGet, s.export, []string{"namespace"}},
 		"import":         {http.MethodPost, s.takeImport, []string{"namespace"}},
-		"restore":        {http.MethodPost, s.restore, []string{"namespace", "timeout"}},
+		"restore":        {http.MethodPost, s.restore, []string{"namespace", "key", "timeout"}},
 		"revisions":      {http.MethodGet, s.listRevisions, []string{"namespace", "key", "to"}},
 		"revisions/lost": {http.MethodGet, s.listLost, []string{"namespace", "limit", "after"}},
 		"forget":         {http.MethodPost, s.forget, []string{"namespace", "key"}},
