@@ -64,7 +64,7 @@ func Kinds() map[Kind]Level {
 		"dead_letters": LevelWarning, "namespace_full": LevelWarning, "quota_used_up": LevelWarning, "quota_delays": LevelWarning,
 		"disk_damaged": LevelWarning,
 		"stopping":     LevelNotice, "rebuilding": LevelNotice, "upstream_degraded": LevelNotice, "unwatched": LevelNotice,
-		"restoring": LevelNotice, "throttled": LevelNotice, "failing": LevelNotice, "quota_low": LevelNotice,
+		"throttled": LevelNotice, "failing": LevelNotice, "quota_low": LevelNotice,
 		"namespace_nearly_full": LevelNotice,
 		"safe":                  LevelOK,
 	}
@@ -282,10 +282,9 @@ type NamespaceWait struct {
 
 // DataLoss says what upstream has lost of a namespace, according to its list.
 type DataLoss struct {
-	Since     time.Time `json:"since"`
-	Missing   int       `json:"missing"`   // entries that upstream confirmed and now lacks
-	Of        int       `json:"of"`        // entries that upstream confirmed
-	Restoring bool      `json:"restoring"` // the daemon is restoring them
+	Since   time.Time `json:"since"`
+	Missing int       `json:"missing"` // entries that upstream confirmed and now lacks
+	Of      int       `json:"of"`      // entries that upstream confirmed
 }
 
 // Quota is how much of its quota a namespace has used in the current window, in requests.

@@ -151,9 +151,9 @@ type Dropped struct {
 // Restoration is the progress of restoring a namespace that upstream has lost: POST /_botwired/restore.
 type Restoration struct {
 	Namespace string `json:"namespace"`
-	State     string `json:"state"` // "running", "over", or "stopped" by a user
+	State     string `json:"state"` // "running" or "over"
 	RestoreCounts
-	Left  int   `json:"left"`  // entries that upstream lacked when last asked
+	Left  int   `json:"left"`  // entries that upstream does not have yet
 	Waits *Wait `json:"waits"` // why nothing is sent now; null if nothing waits
 }
 

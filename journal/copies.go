@@ -32,7 +32,8 @@ type copies struct {
 	// state that a power cut could undo (contract 7). Guarded by readers.
 	notDurable map[ID]chan struct{}
 
-	trust *Trust
+	trust  *Trust
+	losses *losses
 	// engineSeen is Options.Seen.
 	engineSeen func() []byte
 	seen       seen         // confirmations and reads that the disk does not record
@@ -241,14 +242,32 @@ func (c *copies) set(tx *store.Tx, id ID, o *Observation, confirmedAt float64, v
 	c.written.Add(int64(len(key) + len(head) + record.VersionKeySize(id) + len(o.Value)))
 }
 
+// byUpstream is the author of the version that upstream does not hold an entry.
+const byUpstream = "upstream"
+
 // gone removes an entry's settled copy, and adds the version that upstream does not hold the entry. at is
 // when that began, in Unix seconds, as far as the journal knows.
 func (c *copies) gone(tx *store.Tx, id ID, past *settledCopy, at float64) {
-	tx.Delete(record.EntryKey(record.SettledPrefix, id))
-	c.unname(past)
+	c.giveWay(tx, id, past)
 	c.dropNewest(tx, id)
 	c.keepSeen(tx)
-	tx.SetVersion(id, tx.TakeSeq(), &record.Version{Op: Delete, Shown: true, At: at})
+	tx.SetVersion(id, tx.TakeSeq(), &record.Version{Op: Delete, Shown: true, At: at, Author: byUpstream})
+}
+
+// giveWay removes an entry's settled copy, which upstream has ceased to hold. Its version stays in the history, in room of
+// its own.
+func (c *copies) giveWay(tx *store.Tx, id ID, past *settledCopy) {
+	tx.Delete(record.EntryKey(record.SettledPrefix, id))
+	if version := c.versionOf(past, past.Value); version != 0 { // guard 9.99
+		c.losses.add(tx, id, version, past.Value, record.Loss{Gone: true, At: unixNow()})
+	} else {
+		c.unname(past)
+	}
+}
+
+// boundLosses removes the oldest losses beyond their room.
+func (c *copies) boundLosses() error {
+	return c.losses.bound(func(bytes int64) { c.unnamed.Add(bytes) })
 }
 
 // keepSeen adds to a batch with a confirmed state what upstream's engine has seen.

@@ -136,7 +136,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 		if err := f.store.Update(r); err != nil {
 			return err
 		}
-		return f.boundLosses()
+		return f.copies.boundLosses()
 	})
 }
 
@@ -214,14 +214,10 @@ func (f *Fence) keepTheirs(id ID, op Op, o *Observation) error {
 		Op: op, Shown: true, At: cmp.Or(o.MadeAt, o.UpdatedAt), Author: o.Author, Host: o.Host, ListBytes: int32(o.ListBytes), Value: o.Value,
 	})
 	if err == nil {
-		err = f.boundLosses()
+		err = f.copies.boundLosses()
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the state that a write to %s overwrites: %w", id, err)
 	}
 	return nil
-}
-
-func (f *Fence) boundLosses() error {
-	return f.losses.bound(func(bytes int64) { f.copies.unnamed.Add(bytes) })
 }

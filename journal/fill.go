@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -34,7 +35,9 @@ func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...Fill
 			return State{}, err
 		}
 	}
-	return (&filling{copies: j.copies, id: id, valid: valid, noNewCopy: slices.Contains(options, NoNewCopy)}).run(o)
+	return (&filling{
+		copies: j.copies, id: id, valid: valid, noNewCopy: slices.Contains(options, NoNewCopy), listed: slices.Contains(options, Listed),
+	}).run(o)
 }
 
 // run makes the change. It returns [ErrChanged] if the answer no longer counts.
@@ -49,6 +52,9 @@ func (f *filling) run(o *Observation) (State, error) {
 	}
 	err := f.store.Update(f)
 	f.reveal()
+	if err == nil && o == nil {
+		err = f.boundLosses()
+	}
 	if err != nil {
 		return State{}, err
 	}
@@ -64,6 +70,10 @@ type FillOption uint8
 // NoNewCopy tells Fill to make no new copy. The answer still updates an existing copy and the listing's
 // row (contract 7).
 const NoNewCopy FillOption = 1
+
+// Listed tells Fill that the caller has asked for upstream's list because of [Trust.NeedsProof]. An absence then
+// counts only if the list lacks the entry, too: otherwise upstream contradicts itself, and the copy is the answer.
+const Listed FillOption = 2
 
 // takeBack prepares that the newest state becomes the settled copy again, if that is what an answer was rejected
 // for. It returns [ErrOlder] if its value is gone.
@@ -120,6 +130,7 @@ type filling struct {
 	unlock func() // releases the copies lock
 
 	noNewCopy   bool
+	listed      bool
 	rejection   Rejection
 	confirmedAt float64 // Unix seconds
 	state       State
@@ -137,8 +148,8 @@ func (f *filling) prepare(o *Observation) error {
 	if o == nil && past.recalled { // only a copy stays when upstream has lost it
 		past.intact, past.gone = false, false
 	}
-	if f.rejection = f.judge(past, o); f.rejection != NotRejected {
-		return f.takeBack(&past)
+	if f.rejection, err = f.judge(past, o); f.rejection != NotRejected || err != nil {
+		return errors.Join(err, f.takeBack(&past))
 	}
 	if o == nil {
 		switch {

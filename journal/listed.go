@@ -9,6 +9,13 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
+// absentCopy is the settled copy of an entry that upstream no longer holds.
+type absentCopy struct {
+	id   ID
+	past settledCopy
+	held bool // upstream holds an older state
+}
+
 // listed is the change that records upstream's listing of a namespace.
 type listed struct {
 	*copies
@@ -17,16 +24,19 @@ type listed struct {
 	unlock func() // releases the copies lock
 
 	header  record.Header
-	changed []Row    // rows that differ from the kept ones
-	removed []string // keys of rows to remove
-	absent  []ID     // entries with a settled copy that upstream no longer holds
-	added   []ID     // entries that the previous listing did not have
-	older   int      // rows that upstream showed with an older time than before
-	past    Suspect  // the state before this listing
+	changed []Row           // rows that differ from the kept ones
+	removed []string        // keys of rows to remove
+	absent  []ID            // entries with a settled copy that upstream no longer holds, or holds in an older state that counts
+	added   []ID            // entries that the previous listing did not have
+	held    map[string]bool // keys of absent that upstream holds in an older state
+	older   int             // rows that upstream showed with an older time than before
+	past    Suspect         // the state before this listing
 	// replaces says that all kept rows go first: there are too many to remove, or they cannot be read.
 	replaces bool
 	unread   bool // some settled copies of the namespace cannot be read
-	same     bool // nothing changes on disk
+	// dropped are the copies of absent, once they are read.
+	dropped []absentCopy
+	same    bool // nothing changes on disk
 }
 
 // prepare compares upstream's rows with the kept ones. The caller holds the copies lock.
@@ -115,6 +125,7 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 				// Its value is unknown, so the copy is removed.
 				r.Origin = Origin{At: r.UpdatedAt}
 				l.absent = append(l.absent, ID{Namespace: l.fill.namespace, Key: r.Key}) // guard 7.31
+				l.held[r.Key] = true
 			} else {
 				*r = kept
 			}
@@ -224,7 +235,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	return nil
 }
 
-// dropCopies removes the copies of the absent entries, except those that a pending
+// dropCopies moves the copies of the absent entries to the history, except those that a pending
 // write is based on. If some copies of the namespace cannot be read, it cannot tell which of them
 // upstream still holds. Then it removes all copies, unless the namespace is suspect.
 func (l *listed) dropCopies(tx *store.Tx) {
@@ -233,22 +244,46 @@ func (l *listed) dropCopies(tx *store.Tx) {
 		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
 		return // guard 7.2b
 	}
-	for _, id := range l.absent {
-		if keepsBase(l.copies, id) {
-			continue
+	for i := range l.dropped {
+		d := &l.dropped[i]
+		switch {
+		case keepsBase(l.copies, d.id):
+		// guard 9.100
+		case l.pending.isPending(d.id): // the write says what the entry is now
+			tx.Delete(record.EntryKey(record.SettledPrefix, d.id))
+		case d.held:
+			l.giveWay(tx, d.id, &d.past)
+		default:
+			l.gone(tx, d.id, &d.past, l.fill.startedAt)
 		}
-		tx.Delete(record.EntryKey(record.SettledPrefix, id))
 	}
 }
 
 // droppedAtOnce bounds how many copies, or rows one by one, one change removes: readers wait for it.
 const droppedAtOnce = 256
 
+// readAbsent reads the copies of absent.
+func (l *listed) readAbsent() error {
+	for _, id := range l.absent {
+		past, err := l.read(id)
+		if err != nil {
+			return err
+		}
+		l.dropped = append(l.dropped, absentCopy{id, past, l.held[id.Key]})
+	}
+	return nil
+}
+
 // dropMost removes copies of entries that upstream no longer holds in separate changes, until the rest
 // fit into the listing's change. The caller holds the copies lock.
 func (l *listed) dropMost() error {
 	for len(l.absent) > droppedAtOnce {
-		some := &dropping{listed: listed{copies: l.copies, fill: l.fill, absent: l.absent[:droppedAtOnce], unlock: func() {}}}
+		some := &dropping{listed: listed{
+			copies: l.copies, fill: l.fill, absent: l.absent[:droppedAtOnce], held: l.held, unlock: func() {},
+		}}
+		if err := some.readAbsent(); err != nil {
+			return err
+		}
 		err := l.store.Update(some)
 		some.reveal()
 		if err != nil {
@@ -256,7 +291,7 @@ func (l *listed) dropMost() error {
 		}
 		l.absent = l.absent[droppedAtOnce:]
 	}
-	return nil
+	return l.readAbsent()
 }
 
 // dropping is one part of a listing's change. It only removes copies.

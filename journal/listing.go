@@ -77,6 +77,7 @@ type ListingFill struct {
 	j         *Journal
 	namespace string
 	startedAt float64
+	decided   bool // see BelieveAbsences
 	believe   bool // see Believe
 	distrust  bool // see Distrust
 	dropped   int
@@ -96,9 +97,12 @@ func (j *Journal) BeginListing(namespace string) *ListingFill {
 	return f
 }
 
-// Believe makes Commit accept upstream's listing even if the listing lacks entries, or has older times
-// than the known ones. A person has decided this.
-func (f *ListingFill) Believe() { f.believe = true }
+// BelieveAbsences makes Commit accept upstream's listing even if it lacks many entries. A person has decided this. It ends
+// the namespace's being suspect. A listing that is not complete drops nothing.
+func (f *ListingFill) BelieveAbsences() { f.decided = true }
+
+// Believe does the same, and accepts times that are older than the known ones.
+func (f *ListingFill) Believe() { f.decided, f.believe = true, true }
 
 // Distrust makes Commit keep every known entry that upstream's listing lacks, because upstream has lost
 // writes that it had confirmed. If there is such an entry, the namespace becomes suspect.
@@ -142,7 +146,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	if f.overtaken { // guard 7.12
 		return fmt.Errorf("listing of %s: %w", f.namespace, ErrChanged)
 	}
-	c := &listed{copies: f.j.copies, fill: f, unlock: unlock}
+	c := &listed{copies: f.j.copies, fill: f, unlock: unlock, held: make(map[string]bool)}
 	err := c.prepare(rows, complete)
 	f.dropped = len(c.absent)
 	if err == nil {
@@ -154,6 +158,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	}
 	if err == nil {
 		c.tell()
+		err = f.j.copies.boundLosses()
 	}
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)

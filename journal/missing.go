@@ -33,7 +33,7 @@ type absences struct {
 func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row, rows []Row) error {
 	complete, was := l.header.Complete, before.Suspect
 	// guard 9.54
-	if !complete && was.Since == 0 && !l.fill.believe {
+	if !complete && (was.Since == 0 || l.fill.decided) {
 		return nil // an incomplete listing does not show what else upstream holds
 	}
 	if err := l.pending.faultInSpace(l.fill.namespace); err != nil {
@@ -45,13 +45,13 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	}
 	stays := map[string]absence{}
 	switch {
-	case l.fill.believe: // guard 9.61
+	case l.fill.decided: // guard 9.61
 	case l.fill.distrust:
 		stays = found.entries
 	case complete:
 		stays = l.tooMany(found, was)
 	// guard 9.55
-	case was.Restoring, found.lackSince(rows): // the restoration asks upstream for each entry that it does not list
+	case found.lackSince(rows):
 		stays = found.entries
 	default: // upstream lists as many keys as it can, and has lost none that it would list
 		return nil
@@ -113,15 +113,14 @@ func isAmong(rows []Row, name string) bool {
 	return ok
 }
 
-// tooMany returns the absent entries that the journal keeps, because there are too many of them. A
-// delete of this journal that upstream has carried out but not answered does not count. In a suspect
-// namespace, entries that upstream has confirmed since the namespace became suspect are judged
-// separately.
+// tooMany returns the absent entries that the journal keeps, because there are too many of them. One with a pending
+// write does not count: upstream gets that. In a suspect namespace, entries that upstream has confirmed since the
+// namespace became suspect are judged separately.
 func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence) {
 	stays, recent := make(map[string]absence), make(map[string]absence)
 	for name, a := range found.entries {
 		switch {
-		case l.pending.isDeleted(ID{Namespace: l.fill.namespace, Key: name}): // guard 9.47
+		case l.pending.isPending(ID{Namespace: l.fill.namespace, Key: name}): // guard 9.47
 		// guard 9.48
 		case was.Since == 0 || a.copied && a.confirmedAt > was.Since:
 			recent[name] = a
@@ -156,7 +155,7 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 	listing := ID{Namespace: l.fill.namespace}
 	h := &l.header
 	h.Suspect = before.Suspect
-	if h.Suspect.Missing, h.Suspect.Older = len(stays), l.older; h.Suspect.Since == 0 {
+	if h.Suspect.Missing = len(stays); h.Suspect.Since == 0 {
 		h.Suspect.Since = unixNow()
 	}
 	h.Complete = before.Complete // without a kept listing, upstream may have lost more entries
@@ -176,9 +175,4 @@ func (l *listed) suspect(stays map[string]absence, before record.Header, now map
 		}
 		now[name] = a.row
 	}
-}
-
-func (p *pendingSet) isDeleted(id ID) bool {
-	latest, ok := p.latest(id)
-	return ok && latest.Op == Delete
 }

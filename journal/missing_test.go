@@ -1,10 +1,12 @@
 package journal_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/botwired/botwired/journal"
 )
@@ -133,4 +135,104 @@ func TestDistrustKeepsEverything(t *testing.T) {
 	rows := confirmed(t, j, "ns", 3)
 	commit(t, j, "ns", true, rows...)
 	wantKept(t, j, "ns", 3, 3, false)
+}
+
+// contract 21: an earlier botwired has left a namespace of which upstream lists one entry of 20, with an older time, amid a
+// restoration: 5 entries are pending. Nothing of it is lost, at whatever moment the start or the rest of it is killed.
+func TestARestorationOfBefore(t *testing.T) {
+	const was = "testdata/restoring-6"
+	holds := func(j *journal.Journal) {
+		t.Helper()
+		for i := range 20 {
+			if s := lookup(t, j, key("%d", i)); s.Value != "value" {
+				t.Fatalf("%d: %+v", i, s)
+			}
+		}
+		if n := j.Stats().Pending; n != 5 {
+			t.Fatalf("%d are pending", n)
+		}
+	}
+	goOn := func(fs vfs.FS) {
+		t.Helper()
+		j := open(t, fs, limits)
+		if s, ok := j.Trust.Suspect("ns"); !ok || s.Missing < 15 || s.Of != 20 {
+			t.Fatalf("%+v, %v", s, ok)
+		}
+		holds(j)
+		commit(t, j, "ns", true) // nothing is believed that was not
+		no(t, j.Evict(1))
+		holds(j)
+		no(t, j.Close())
+	}
+	mem := copyOf(t, was)
+	atChanges(t, mem, sampledMoments, goOn, func(_ int, fs *vfs.MemFS) { goOn(fs) })
+	goOn(mem)
+}
+
+// contract 9: what upstream's word removes, an answer, a list or a person's decision, is gone to the history, which neither
+// history.disk nor a full disk makes give way.
+func TestWhatIsBelievedGoneIsHistory(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, *journal.Journal){
+		"an answer": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			for i := range 600 {
+				no(t, second(j.Fill(key("%d", i), nil, always)))
+			}
+		},
+		"a list": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			var others []journal.Row
+			for i := range 700 {
+				others = append(others, journal.Row{Key: fmt.Sprint("other-", i), ListBytes: 1, UpdatedAt: 200})
+			}
+			commit(t, j, "ns", true, others...) // few are missing, of so many
+		},
+		"a decision": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			commit(t, j, "ns", true)
+			fill := j.BeginListing("ns")
+			fill.Believe()
+			no(t, fill.Commit(nil, true))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			j := open(t, fs, limits)
+			rows := confirmed(t, j, "ns", 600)
+			for i := range 700 {
+				rows = append(rows, journal.Row{Key: fmt.Sprint("other-", i), ListBytes: 1, UpdatedAt: 200})
+			}
+			commit(t, j, "ns", true, rows...)
+			lose(t, j)
+			check(t, j)
+			for _, j := range []*journal.Journal{j, open(t, crash(fs), limits)} {
+				no(t, j.BoundHistory(1))
+				no(t, j.DropCopies())
+				for i := range 600 {
+					wantNoValue(t, j, key("%d", i))
+					if diff := cmp.Diff([]string{"value theirs gone"}, pastOf(t, j, key("%d", i))); i%97 == 0 && diff != "" {
+						t.Errorf("%d: %s", i, diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An entry with a pending write is not gone: the write says what it is. Nor is one that this daemon deletes.
+func TestWhatIsPendingIsNotGone(t *testing.T) {
+	j := open(t, vfs.NewMem(), limits)
+	rows := confirmed(t, j, "ns", 5)
+	put(t, j, key("1"), "newer")
+	no(t, j.Settle(remove(t, j, key("2"))))
+	commit(t, j, "ns", true, rows[0], rows[3])
+	for i, want := range map[int][]string{
+		1: {"newer ours pending", "value theirs shown"},
+		2: {" ours settled", "value theirs shown"},
+		4: {" theirs shown", "value theirs gone"},
+	} {
+		if diff := cmp.Diff(want, pastOf(t, j, key("%d", i))); diff != "" {
+			t.Errorf("%d: %s", i, diff)
+		}
+	}
 }

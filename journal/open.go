@@ -39,6 +39,7 @@ func Open(opts Options) (*Journal, error) {
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
 	lost := newLosses(s, opts.MaxBytes)
+	copies.losses = lost
 	err = lost.load()
 	if err == nil {
 		err = migrateConflicts(s, lost, opts.AwaitRoom) // guard 21.17

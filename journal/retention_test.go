@@ -265,7 +265,7 @@ func TestVersionsOfRemovedCopiesAreHistory(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &disk{FS: vfs.NewMem()}
 				d.free.Store(1 << 30)
-				j := open(t, d, func(o *journal.Options) { o.DiskReserve, o.HistoryBytes = reserve, 4<<20 })
+				j := open(t, d, func(o *journal.Options) { o.DiskReserve, o.HistoryBytes, o.MaxBytes = reserve, 4<<20, 16<<20 })
 				value := noise(100 << 10)
 				for i := range 150 {
 					no(t, j.Settle(put(t, j, key("%d", i), fmt.Sprint(i)+value)))

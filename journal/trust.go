@@ -145,9 +145,6 @@ func (t *Trust) count(namespace string, older int) (begins bool) {
 	return begins
 }
 
-// NoteContradiction counts an answer from upstream that denies an entry which upstream's own list has.
-func (t *Trust) NoteContradiction(namespace string) { t.heard(namespace, 1) }
-
 // checkedFor is how long an incomplete listing vouches for the entries that it lacks: upstream holds
 // too many keys to have lost them all, and cannot list the others.
 const checkedFor = time.Minute
@@ -156,12 +153,16 @@ const checkedFor = time.Minute
 // not hold the entry. It returns true if a copy shows that upstream has held the entry, unless a recent
 // incomplete list lacks the entry. It returns false in a suspect namespace, and without a [LossLimit].
 func (t *Trust) NeedsProof(id ID) (bool, error) {
-	c := t.copies
-	if err := c.store.Acquire(); err != nil {
+	if err := t.copies.store.Acquire(); err != nil {
 		return false, err
 	}
-	defer c.store.Release()
-	if _, suspect := t.Suspect(id.Namespace); suspect || t.lossLimit.Entries == 0 { // guard 9.38
+	defer t.copies.store.Release()
+	return t.unproven(id)
+}
+
+func (t *Trust) unproven(id ID) (bool, error) {
+	c := t.copies
+	if t.isSuspect(id.Namespace) || t.lossLimit.Entries == 0 { // guard 9.38
 		return false, nil
 	}
 	found, err := c.head(id)
@@ -246,9 +247,9 @@ func (t *Trust) isSuspect(namespace string) bool {
 	return ok
 }
 
-// SetRestoring records, durably, whether a person wants to restore upstream's lost entries. It does
-// nothing if the namespace is not suspect.
-func (t *Trust) SetRestoring(namespace string, on bool) error {
+// Decided ends that a namespace is suspect, durably, without a list of upstream's: a person has decided, and all that is here
+// is pending. It does nothing if the namespace is not suspect.
+func (t *Trust) Decided(namespace string) error {
 	c := t.copies
 	if err := c.store.Acquire(); err != nil {
 		return err
@@ -257,11 +258,11 @@ func (t *Trust) SetRestoring(namespace string, on bool) error {
 	unlock := c.lock(namespace)
 	defer unlock()
 	h, ok, err := readHeader(c.store.DB(), namespace)
-	if err != nil || !ok || h.Suspect.Since == 0 || h.Suspect.Restoring == on {
+	if err != nil || !ok || h.Suspect.Since == 0 {
 		return ignoreDamage(err)
 	}
-	h.Suspect.Restoring = on
-	return c.store.Update(&earlyChange{ // guard 9.64
+	h.Suspect = Suspect{}
+	return c.store.Update(&earlyChange{
 		ChangeFunc: func(tx *store.Tx) error {
 			setHeader(tx, namespace, h)
 			return nil
@@ -287,14 +288,18 @@ func (t *Trust) Copies(namespace, after string, most int) (kept []Row, err error
 }
 
 // judge decides whether the journal accepts an answer about an entry whose copy is past.
-func (f *filling) judge(past settledCopy, o *Observation) Rejection {
+func (f *filling) judge(past settledCopy, o *Observation) (Rejection, error) {
 	switch {
 	case !past.intact && !past.gone:
 	// guard 9.49
 	case o == nil && f.trust.isSuspect(f.id.Namespace):
-		return DataLoss
+		return DataLoss, nil
 	case o != nil && past.newerThan(o): // guard 7.22
-		return OlderAnswer
+		return OlderAnswer, nil
+	case o == nil && f.listed:
+		if unproven, err := f.trust.unproven(f.id); unproven || err != nil { // guard 9.36
+			return OlderAnswer, err
+		}
 	}
-	return NotRejected
+	return NotRejected, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -69,15 +70,9 @@ func TestRestoreAll(t *testing.T) {
 		}
 		f.err = nil
 		s.wantAccepted("restore", api.Accepted{Lost: "the bucket was made anew", Namespaces: []string{"large", "small"}})
-		if doc := s.dataLoss("small"); doc == nil || !doc.Restoring {
-			t.Errorf("%+v", doc)
-		}
-		s.wantAccepted("restore", api.Accepted{Namespaces: []string{"large", "small"}})
-		for range 4 {
-			synctest.Wait()
-			for _, namespace := range []string{"large", "small"} {
-				s.settleAll(namespace)
-			}
+		s.wantAccepted("restore", api.Accepted{Namespaces: []string{}})
+		for _, namespace := range []string{"large", "small"} {
+			s.settleAll(namespace)
 		}
 		for namespace, n := range map[string]int{"large": 120, "small": 1} {
 			for i := range n {
@@ -139,20 +134,17 @@ func TestRestoreOfWhatIsLostTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &forgetful{why: "the bucket was made anew"}
 		s := newSidecar(t, withLoss(f), func(_ *journal.Options, o *proxy.Options) { o.Exact = true })
-		s.learnMany("ns", restoredAtOnce+20)
+		s.learnMany("ns", 120)
 		s.upstream.wipe()
 		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
-		synctest.Wait()
-		s.settleAll("ns")
-		synctest.Wait() // the restoration writes the rest
+		for i := range 60 {
+			s.settle(id("ns", fmt.Sprint("key-", i)))
+		}
 		s.upstream.wipe()
 		f.why = "the bucket was made anew once more"
 		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
-		for range 4 {
-			synctest.Wait()
-			s.settleAll("ns")
-		}
-		for i := range restoredAtOnce + 20 {
+		s.settleAll("ns")
+		for i := range 120 {
 			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
 				t.Fatalf("upstream holds %q of %d", value, i)
 			}
@@ -163,45 +155,31 @@ func TestRestoreOfWhatIsLostTwice(t *testing.T) {
 	})
 }
 
-// A restoration that ends while upstream loses all once more takes no absence for a delete.
-func TestUpstreamLosesAllWhileARestorationEnds(t *testing.T) {
+// A bucket that cannot be asked yet gets everything back once it can: until then, that is pending.
+func TestRestoreAllWhileUpstreamIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &forgetful{why: "the bucket was made anew"}
+		f := &forgetful{why: "the bucket is gone"}
 		s := newSidecar(t, withLoss(f), func(_ *journal.Options, o *proxy.Options) { o.Exact = true })
-		s.learnMany("ns", 20)
+		s.learnMany("ns", 3)
+		s.run()
 		s.upstream.wipe()
+		s.upstream.setDown(true)
 		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
+		if doc := s.dataLoss("ns"); doc != nil || len(s.journal.PendingList("ns", 10)) != 3 {
+			t.Fatalf("%+v", doc)
+		}
+		s.upstream.setDown(false)
+		time.Sleep(time.Minute) // it is listed, and lacks what is pending
 		synctest.Wait()
-		lists := s.upstream.hold()
+		if got := s.journal.PendingList("ns", 10); len(got) != 3 {
+			t.Errorf("%+v", got)
+		}
 		s.settleAll("ns")
-		close((<-lists).answer) // upstream lacks nothing, and the restoration ends
-		last := <-lists         // what this list lacks was deleted
-		s.upstream.wipe()
-		f.why = "the bucket was made anew once more"
-		s.wantAccepted("restore", api.Accepted{Lost: f.why, Namespaces: []string{"ns"}})
-		next := <-lists
-		w, err := s.journal.Append(journal.NewWrite{ID: id("ns", "other"), Op: journal.Put, Value: "v"})
-		if err == nil {
-			_, err = s.journal.MarkSent(w)
+		for i := range 3 {
+			wantValue(t, s.get(fmt.Sprint("/memory/ns/key-", i)), fmt.Sprint("value ", i))
 		}
-		if err == nil {
-			err = s.journal.DeadLetter(w, journal.Failure{}) // it overtakes both lists
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		close(last.answer)
-		close((<-lists).answer)
-		synctest.Wait()
-		s.upstream.release()
-		close(next.answer)
-		synctest.Wait()
-		s.settleAll("ns")
-		synctest.Wait()
-		for i := range 20 {
-			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
-				t.Fatalf("upstream holds %q of %d", value, i)
-			}
+		if doc := s.dataLoss("ns"); doc != nil {
+			t.Errorf("%+v", doc)
 		}
 	})
 }

@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +16,30 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// Entries that upstream has lost stay readable after a restart, and the restoration goes on.
+const restoring = "/_botwired/restore?namespace=ns&timeout=1h"
+
+// lose makes the daemon know entries, and notice that upstream has lost them.
+func (s *sidecar) lose(entries int) {
+	s.t.Helper()
+	s.learnMany("ns", entries)
+	s.upstream.wipe()
+	time.Sleep(2 * time.Minute)
+	wantCacheStatus(s.t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
+}
+
+// wantRestored fails the test unless the answer to a restore is as wanted.
+func wantRestored(t *testing.T, w *httptest.ResponseRecorder, code int, want api.Restoration) {
+	t.Helper()
+	var doc api.Restoration
+	decode(t, w, &doc)
+	doc.Namespace, doc.Waits = "", nil
+	if w.Code != code || doc != want {
+		t.Errorf("%d %+v, want %d %+v", w.Code, doc, code, want)
+	}
+}
+
+// contract 9: what is restored is pending like any other write: it answers readers, and goes on after a crash. The
+// same request may come again at any time.
 func TestRestoreGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := vfs.NewCrashableMem()
@@ -25,125 +50,178 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 			}
 		}
 		s := newSidecar(t, on(fs))
-		s.learnMany("ns", 250)
-		s.upstream.wipe()
-		time.Sleep(2 * time.Minute)
-		s.get("/memory/ns/key-1")
-		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
-		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})), func(_ *journal.Options, o *proxy.Options) { o.Upstream = s.upstream })
-		again.upstream = s.upstream
-		again.flusher.upstream = s.upstream
-		again.server.Resume()
-		for range 6 {
-			synctest.Wait()
-			for _, p := range again.journal.PendingList("ns", 1000) {
-				again.settle(p.ID)
-			}
+		s.lose(250)
+		wantRestored(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout,
+			api.Restoration{State: "running", Left: 250})
+		if doc := s.dataLoss("ns"); doc != nil {
+			t.Errorf("%+v", doc)
 		}
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=pending", "0")
+		for i := range 100 {
+			s.settle(id("ns", fmt.Sprint("key-", i)))
+		}
+		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})), func(_ *journal.Options, o *proxy.Options) { o.Upstream = s.upstream })
+		again.upstream, again.flusher.upstream = s.upstream, s.upstream
+		wantRestored(t, again.do(http.MethodPost, restoring, ""), http.StatusOK, api.Restoration{State: "over"})
+		again.settleAll("ns")
 		for i := range 250 {
 			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
 				t.Errorf("upstream holds %q of %d", value, i)
 			}
 		}
-		if suspect := again.dataLoss("ns"); suspect != nil {
-			t.Errorf("%+v", suspect)
+		wantStatus(t, again.get("/memory/ns?limit=1000", "Cache-Control", "no-cache"), http.StatusOK)
+		if doc := again.dataLoss("ns"); doc != nil {
+			t.Errorf("%+v", doc)
 		}
 	})
 }
 
-// During a restoration upstream may be away and the journal full, and a person may end it.
-func TestRestoreWaits(t *testing.T) {
-	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
-		s.learnMany("ns", 20)
-		s.upstream.wipe()
-		time.Sleep(2 * time.Minute)
-		s.get("/memory/ns/key-1")
-		s.upstream.setDown(true)
-		w := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", "")
-		wantStatus(t, w, http.StatusServiceUnavailable) // upstream must first say that it lacks them
-		s.upstream.setDown(false)
+// A kill amid a restoration leaves the namespace with data loss until all of it is pending: the next restore has the rest.
+func TestRestoreThatIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewCrashableMem()
+		on := func(fs vfs.FS) func(*journal.Options, *proxy.Options) {
+			return func(stored *journal.Options, opts *proxy.Options) {
+				careful(stored, opts)
+				stored.FS = fs
+			}
+		}
+		s := newSidecar(t, on(mem))
+		s.lose(80)
+		var clones []*vfs.MemFS
+		kills := true
+		s.journal.Subscribe(func(c journal.Change) {
+			s.cache.Changed(c.Namespace, c.Key)
+			if c.Namespace == "ns" && kills && c.Seq > 0 && c.Seq%8 == 0 {
+				clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{}))
+			}
+		})
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
-		if doc := s.dataLoss("ns"); doc == nil || !doc.Restoring {
-			t.Fatalf("%+v", doc)
+		kills = false
+		if len(clones) < 5 {
+			t.Fatalf("%d kills", len(clones))
 		}
-		stopped := s.do(http.MethodPost, "/_botwired/restore?namespace=ns&stop=true", "")
-		wantStatus(t, stopped, http.StatusOK)
-		if doc := s.dataLoss("ns"); doc == nil || doc.Restoring {
-			t.Fatalf("%+v", doc)
-		}
-		s.settleAll("ns")
-		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns", ""), http.StatusOK)
-		if doc := s.dataLoss("ns"); doc != nil {
-			t.Fatalf("%+v", doc)
+		for _, fs := range clones {
+			again := newSidecar(t, on(fs), func(_ *journal.Options, o *proxy.Options) { o.Upstream = s.upstream })
+			again.upstream, again.flusher.upstream = s.upstream, s.upstream
+			for i := range 80 {
+				wantValue(t, again.get(fmt.Sprint("/memory/ns/key-", i)), fmt.Sprint("value ", i))
+			}
+			again.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", "")
+			if n := len(again.journal.PendingList("ns", 100)); n != 80 || again.dataLoss("ns") != nil {
+				t.Errorf("%d are pending, %+v", n, again.dataLoss("ns"))
+			}
 		}
 	})
 }
 
-// An upstream with more entries than it lists gets all back, and is asked once for each that it does not
-// list, even if it is away for a while.
+// Nothing is restored before upstream has said that it lacks it, and what it lists again ends the data loss.
+func TestRestoreAsksFirst(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.lose(20)
+		s.upstream.setDown(true)
+		wantStatus(t, s.do(http.MethodPost, restoring, ""), http.StatusServiceUnavailable)
+		if n := len(s.journal.PendingList("ns", 100)); n != 0 || s.dataLoss("ns") == nil {
+			t.Errorf("%d are pending, %+v", n, s.dataLoss("ns"))
+		}
+		s.upstream.setDown(false)
+		for i := range 20 {
+			s.upstream.set(id("ns", fmt.Sprint("key-", i)), fmt.Sprint("value ", i))
+		}
+		wantRestored(t, s.do(http.MethodPost, restoring, ""), http.StatusOK, api.Restoration{State: "over"})
+		if doc := s.dataLoss("ns"); doc != nil || len(s.journal.PendingList("ns", 100)) != 0 {
+			t.Errorf("%+v", doc)
+		}
+	})
+}
+
+// An upstream that cannot list all that it holds gets back all that it does not list. The fence finds what it holds.
 func TestRestoreOfMoreThanUpstreamLists(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
 		const entries = 1250
-		s.learnMany("ns", entries)
+		s.lose(entries)
+		s.upstream.most = 5
+		for i := range s.upstream.most {
+			s.upstream.set(id("ns", fmt.Sprint("other-", i)), "newer")
+		}
+		answer := s.begin(http.MethodPost, restoring, "")
+		synctest.Wait()
+		if n := len(s.journal.PendingList("ns", 2*entries)); n != entries || s.dataLoss("ns") != nil {
+			t.Fatalf("%d are pending, %+v", n, s.dataLoss("ns"))
+		}
+		for i := range entries {
+			s.settle(id("ns", fmt.Sprint("key-", i)))
+		}
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: entries}})
+	})
+}
+
+// A namespace whose copies take much room is restored in steps, and is not taken for restored before the last one.
+func TestRestoreLeavesRoomForAgents(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		large := strings.Repeat("x", 60<<10)
+		const entries = 600 // 36 MB
+		for i := range entries {
+			s.learn(id("ns", fmt.Sprint("key-", i)), large)
+		}
 		s.upstream.wipe()
 		time.Sleep(2 * time.Minute)
 		s.get("/memory/ns/key-1")
-		s.upstream.take()
-		restoring := s.begin(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1h", "")
-		for settled := 0; settled < entries; {
+		answer := s.begin(http.MethodPost, restoring, "")
+		steps := 0
+		for restored := 0; restored < entries; steps++ {
 			synctest.Wait()
-			waiting := s.journal.PendingList("ns", 1000)
-			if len(waiting) == 0 {
-				t.Fatalf("nothing is pending after %d entries", settled)
+			n := len(s.journal.PendingList("ns", entries))
+			if restored += n; n == 0 || n > 530 || (s.dataLoss("ns") == nil) != (restored == entries) {
+				t.Fatalf("%d are pending after %d, %+v", n, restored-n, s.dataLoss("ns"))
 			}
-			questions := s.upstream.hold()
-			for _, p := range waiting {
-				s.settle(p.ID)
-				settled++
-			}
-			list := <-questions
-			s.upstream.setDown(true)
-			close(list.answer)
-			s.upstream.release()
-			synctest.Wait()
-			s.upstream.setDown(false)
-			time.Sleep(restorePause)
+			wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}[restored == entries])
+			s.settleAll("ns")
 		}
-		var doc api.Restoration
-		decode(t, <-restoring, &doc)
-		if doc.State != "over" || doc.Restored != entries || doc.Left != 0 {
-			t.Errorf("%+v", doc)
-		}
-		if n := len(s.upstream.take()); n > 2*entries {
-			t.Errorf("upstream was asked %d times", n)
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: entries}})
+		if steps < 2 {
+			t.Errorf("%d steps", steps)
 		}
 	})
 }
 
-// A caller that waits for a restoration that is stopped early is not told that it is over.
-func TestWaitersForARestorationThatIsStopped(t *testing.T) {
+// An entry that upstream refuses becomes a dead letter, like any other write.
+func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
-		s.learnMany("ns", 20)
-		s.upstream.wipe()
-		time.Sleep(2 * time.Minute)
-		s.get("/memory/ns/key-1")
-		const path = "/_botwired/restore?namespace=ns&timeout=1h"
-		waiter := s.begin(http.MethodPost, path, "")
+		s.lose(20)
+		answer := s.begin(http.MethodPost, restoring, "")
 		synctest.Wait()
-		wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&stop=true", ""), http.StatusOK)
-		var doc api.Restoration
-		w := <-waiter
-		wantStatus(t, w, http.StatusOK)
-		if decode(t, w, &doc); doc.State != "stopped" || doc.Left != 20 {
-			t.Errorf("%+v", doc)
+		w, _, err := s.journal.Newest(id("ns", "key-3"))
+		noError(t, err)
+		noError(t, s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "too big"}))
+		s.settleAll("ns")
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 19, Failed: 1}})
+	})
+}
+
+// A list that writes overtake proves nothing: upstream is asked for another one.
+func TestRestoreListsAgainWhenOvertaken(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.lose(20)
+		lists := s.upstream.hold()
+		answer := s.begin(http.MethodPost, restoring, "")
+		for range 3 {
+			list := <-lists
+			w, err := s.journal.Append(journal.NewWrite{ID: id("ns", "other"), Op: journal.Put, Value: "v"})
+			if err == nil {
+				_, err = s.journal.MarkSent(w)
+			}
+			if err == nil {
+				err = s.journal.DeadLetter(w, journal.Failure{})
+			}
+			noError(t, err)
+			close(list.answer)
 		}
-		waiter = s.begin(http.MethodPost, path, "")
+		s.upstream.release()
 		synctest.Wait()
-		s.server.EndWaits()
-		if w := <-waiter; w.Code/100 == 2 {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-		if doc := s.dataLoss("ns"); doc == nil || !doc.Restoring {
+		s.settleAll("ns")
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 20}})
+		if doc := s.dataLoss("ns"); doc != nil {
 			t.Errorf("%+v", doc)
 		}
 	})

@@ -313,7 +313,7 @@ func TestADeleteHereAndUpstream(t *testing.T) {
 		kept.keep(k, keptState{Deleted: true, WrittenAt: float64(time.Now().UnixMicro())/1e6 + ahead, Host: "there"})
 		s.wantStates(k, "settled there delete", "settled there put theirs")
 		kept.become(unavailable{time.Second}, nil)
-		s.wantStates(k, "shown  delete", "shown there put theirs")
+		s.wantStates(k, "shown  delete", "gone there put theirs")
 		wantStatus(t, s.undo(k, ""), http.StatusOK)
 		wantValue(t, s.get("/memory/n/k"), "theirs")
 	}
@@ -359,7 +359,7 @@ func TestUndoOfAnAbsenceFromTheListing(t *testing.T) {
 	s.settle(k)
 	s.upstream.remove(k)
 	wantStatus(t, s.get("/memory/n", "Cache-Control", "no-cache"), http.StatusOK)
-	s.wantStates(k, "absent  delete", "settled  put v")
+	s.wantStates(k, "shown  delete", "gone  put v")
 	wantStatus(t, s.undo(k, ""), http.StatusOK)
 	wantValue(t, s.get("/memory/n/k"), "v")
 }
@@ -372,7 +372,7 @@ func TestUndoOfAnAbsence(t *testing.T) {
 	s.settle(k)
 	s.upstream.remove(k)
 	wantStatus(t, s.get("/memory/n/k", "Cache-Control", "no-cache"), http.StatusNotFound)
-	seen := s.wantStates(k, "shown  delete", "settled  put v")
+	seen := s.wantStates(k, "shown  delete", "gone  put v")
 	wantStatus(t, s.undo(k, "", "If-Match", seen.Header().Get("Etag")), http.StatusOK)
 	wantValue(t, s.get("/memory/n/k"), "v")
 }

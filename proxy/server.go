@@ -68,9 +68,6 @@ func (s *Server) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Resume resumes the restorations that an earlier process was asked for. Call it once the journal is rebuilt.
-func (s *Server) Resume() { s.memory.Restorer().Resume() }
-
 // BeginStop makes readyz answer 503, so that no more callers are sent here. Other requests are answered as
 // before.
 func (s *Server) BeginStop() {

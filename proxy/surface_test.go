@@ -118,9 +118,9 @@ func TestParametersThatWouldCountForNothing(t *testing.T) {
 		{"POST", "forget?namespace=n&key=", "namespace and key"},
 		{"POST", "forget?namespace=*&key=k", "namespace"},
 		{"POST", "restore?namespace=", "expected the name of a namespace"},
-		{"POST", "restore?namespace=*&stop=true", "stop is for one namespace"},
+		{"POST", "restore?namespace=*&timeout=1s", "timeout is for one namespace"},
 		{"POST", "restore", "the parameter namespace is missing"},
-		{"POST", "restore?stop=true", "the parameter namespace is missing"},
+		{"POST", "restore?namespace=n&stop=true", `"stop": expected namespace, key, timeout`},
 		{"GET", "history?namespace=n", `"namespace": expected none`},
 		{"HEAD", "history?" + strings.Repeat("x", 1000), `": expected none`},
 	} {

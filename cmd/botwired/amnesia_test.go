@@ -10,27 +10,27 @@ import (
 // A user restores a bucket that has lost everything, one namespace after the other.
 func TestRestoreAllCommand(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"POST /_botwired/restore?namespace=%2A":           {200, `{"lost":"the bucket was made anew","namespaces":["a","b","c"]}`},
-		"POST /_botwired/restore?namespace=c&timeout=2s":  {200, `{"namespace":"c","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`},
-		"POST /_botwired/restore?namespace=a&timeout=2s":  {200, `{"namespace":"a","state":"over","restored":12,"kept":0,"failed":0,"left":0,"waits":null}`},
-		"POST /_botwired/restore?namespace=b&timeout=2s":  {200, `{"namespace":"b","state":"over","restored":1,"kept":1,"failed":0,"left":0,"waits":null}`},
-		"POST /_botwired/restore?namespace=ns&timeout=2s": {200, `{}`},
+		"POST /_botwired/restore?namespace=%2A":               {200, `{"lost":"the bucket was made anew","namespaces":["a","b","c"]}`},
+		"POST /_botwired/restore?namespace=c&timeout=1h0m0s":  {200, `{"namespace":"c","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`},
+		"POST /_botwired/restore?namespace=a&timeout=1h0m0s":  {200, `{"namespace":"a","state":"over","restored":12,"kept":0,"failed":0,"left":0,"waits":null}`},
+		"POST /_botwired/restore?namespace=b&timeout=1h0m0s":  {200, `{"namespace":"b","state":"over","restored":1,"kept":1,"failed":0,"left":0,"waits":null}`},
+		"POST /_botwired/restore?namespace=ns&timeout=1h0m0s": {200, `{}`},
 	})
 	wantOutput(t, at(t, d, nil, "restore", "--all"), "botwired goes on with the bucket as it is now (the bucket was made anew)\n"+
 		"a: 12 entries restored\nb: 1 entry restored; upstream had another value of 1 entry, which stays\nc: nothing to restore: upstream has lost nothing of c (botwired status)\n")
 	if got := at(t, d, nil, "restore", "--all", "--json"); !strings.Contains(got.stdout, `"namespaces":["a","b","c"]`) {
 		t.Errorf("%+v", got)
 	}
-	for _, args := range [][]string{{"restore"}, {"restore", "ns", "--all"}, {"restore", "--all", "--stop"}} {
+	for _, args := range [][]string{{"restore"}, {"restore", "ns", "--all"}} {
 		wantFailure(t, at(t, d, nil, args...), cli.ExitUsage, "--all")
 	}
 	d = newDaemon(t, map[string]answer{
-		"POST /_botwired/restore?namespace=%2A":          {200, `{"lost":"","namespaces":["a","b"]}`},
-		"POST /_botwired/restore?namespace=a&timeout=2s": {200, `{"namespace":"a","state":"over","restored":1,"kept":0,"failed":0,"left":3,"waits":null}`},
-		"POST /_botwired/restore?namespace=b&timeout=2s": {200, `{"namespace":"b","state":"over","restored":2,"kept":0,"failed":0,"left":0,"waits":null}`},
+		"POST /_botwired/restore?namespace=%2A":              {200, `{"lost":"","namespaces":["a","b"]}`},
+		"POST /_botwired/restore?namespace=a&timeout=1h0m0s": {200, `{"namespace":"a","state":"over","restored":1,"kept":0,"failed":3,"left":0,"waits":null}`},
+		"POST /_botwired/restore?namespace=b&timeout=1h0m0s": {200, `{"namespace":"b","state":"over","restored":2,"kept":0,"failed":0,"left":0,"waits":null}`},
 	})
 	got := at(t, d, nil, "restore", "--all")
-	if got.code != cli.ExitError || !strings.Contains(got.stderr, "a: upstream still lacks 3 entries") || !strings.Contains(got.stdout, "b: 2 entries restored") {
+	if got.code != cli.ExitError || !strings.Contains(got.stderr, "a: upstream has refused 3 entries") || !strings.Contains(got.stdout, "b: 2 entries restored") {
 		t.Errorf("one that fails keeps no other back: %+v", got)
 	}
 	d = newDaemon(t, map[string]answer{"POST /_botwired/restore?namespace=%2A": {200, `{"lost":"","namespaces":[]}`}})

@@ -225,7 +225,6 @@ func (d *sidecar) readJournal(ctx context.Context) error {
 	debug.FreeOSMemory() // reading a large journal takes twice the memory of its index
 	st := d.journal.Stats()
 	d.logger.Info("journal read", "pending", st.Pending, "dead_letters", st.DeadLetters)
-	d.proxy.Resume()
 	if d.isRead != nil {
 		d.isRead()
 	}

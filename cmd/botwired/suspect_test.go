@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,7 +9,7 @@ import (
 )
 
 func TestRestoreCommand(t *testing.T) {
-	const target = "POST /_botwired/restore?namespace=ns&timeout=2s"
+	const target = "POST /_botwired/restore?namespace=ns&timeout=1h0m0s"
 	for name, row := range map[string]struct {
 		answer answer
 		code   int
@@ -16,7 +17,8 @@ func TestRestoreCommand(t *testing.T) {
 	}{
 		"all":  {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
 		"none": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "nothing to restore: upstream has lost nothing of ns (botwired status)\n"},
-		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":3,"waits":null}`}, cli.ExitError, "upstream still lacks 3 entries"},
+		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":0,"waits":null}`}, cli.ExitError, "upstream has refused 2 entries: see botwired dead-letters"},
+		"late": {answer{504, `{"namespace":"ns","state":"running","restored":1,"kept":0,"failed":0,"left":3,"waits":{"why":"quota","until":null}}`}, cli.ExitError, "upstream does not have 3 entries yet: "},
 		"down": {answer{503, `{"detail":"upstream is unavailable"}`}, cli.ExitError, "upstream is unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,8 +34,16 @@ func TestRestoreCommand(t *testing.T) {
 			}
 		})
 	}
-	d := newDaemon(t, map[string]answer{target + "&stop=true": {200, `{"state":"stopped","left":1}`}, "POST /_botwired/restore?namespace=ns&stop=true&timeout=2s": {200, `{"state":"stopped","left":1}`}})
-	wantOutput(t, at(t, d, nil, "restore", "ns", "--stop"), "0 entries restored\nstopped: upstream lacks 1 entry\n")
+}
+
+func TestRestoreEntryCommand(t *testing.T) {
+	const over = `{"namespace":"ns","state":"over","restored":%d,"kept":0,"failed":0,"left":0,"waits":null}`
+	d := newDaemon(t, map[string]answer{
+		"POST /_botwired/restore?key=k&namespace=ns&timeout=1h0m0s":  {200, fmt.Sprintf(over, 1)},
+		"POST /_botwired/restore?key=is&namespace=ns&timeout=1h0m0s": {200, fmt.Sprintf(over, 0)},
+	})
+	wantOutput(t, at(t, d, nil, "restore", "ns", "k"), "1 entry restored\n")
+	wantOutput(t, at(t, d, nil, "restore", "ns", "is"), "nothing to restore: ns/is is not gone (botwired history)\n")
 }
 
 func TestForgetCommand(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,85 +16,79 @@ import (
 	"github.com/botwired/botwired/internal/words"
 )
 
-// restoreStep is how long one request waits for the restoration to end. Then the command shows the
-// progress.
-const restoreStep = 2 * time.Second
-
-func progressOf(r *api.Restoration) string {
-	text := fmt.Sprintf("%d restored, upstream lacks %d", r.Restored, r.Left)
-	if r.Waits != nil {
-		text += "; " + waitText(io.Discard, r.Waits)
-	}
-	return text
-}
-
 func newRestoreCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "restore NAMESPACE | --all",
+		Use:     "restore NAMESPACE [KEY] | --all",
 		Short:   "Give upstream back what it has lost of a namespace, or of all",
 		GroupID: groupMemory,
 		Long: "Give upstream back the entries of a namespace that it no longer holds: those of which the daemon\n" +
-			"has a copy. A value that upstream holds after all stays. The daemon keeps to the quota, and goes on when\n" +
-			"this command is interrupted, and after a restart. --stop ends it; what is pending by then still goes.\n" +
+			"has a copy. They become pending writes like any others, which keep to the quota, and give way to a value\n" +
+			"that upstream holds after all. The command waits for them, and shows how many are left; they go on\n" +
+			"without it, and after a restart. You may repeat it at any time.\n" +
 			"Of a namespace without data loss, nothing is restored.\n\n" +
+			"With KEY, write the last value of an entry that upstream has ceased to hold, if it still holds nothing of it.\n\n" +
 			"With --all and no namespace, upstream gets back every namespace with data loss. If the daemon has stopped asking a NATS\n" +
 			"bucket, as it was made anew or has gone back, the daemon goes on with the bucket as it is now, and gives it\n" +
 			"every entry of which it has a copy. Only a daemon that has run since it saw a delete deletes again what an older\n" +
 			"bucket still holds. If the bucket is gone, the daemon makes it, or with upstream.nats.create: false waits for it:\n" +
 			"put a backup back first.",
 		Example: "  botwired restore my-agent\n" +
-			"  botwired restore my-agent --stop\n" +
+			"  botwired restore my-agent user_name\n" +
 			"  botwired restore --all",
-		Args: arguments(0, 1),
+		Args: arguments(0, 2),
 	}
 	asJSON := JSONFlag(cmd)
-	stop := cmd.Flags().Bool("stop", false, "end the restoration")
 	all := cmd.Flags().Bool("all", false, "restore all namespaces with data loss, and a bucket that has lost its writes")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
 		switch {
-		case *all && (len(args) > 0 || *stop):
-			return Usagef("--all is for every namespace: leave NAMESPACE and --stop out")
+		case *all && len(args) > 0:
+			return Usagef("--all is for every namespace: leave NAMESPACE out")
 		case !*all && len(args) == 0:
 			return Usagef("expected NAMESPACE, or --all for every one with data loss")
 		}
 		if *all {
 			return restoreAll(ctx, p, c, *asJSON)
 		}
-		so, body, err := p.restore(ctx, c, args[0], *stop)
+		id := entryID{Namespace: args[0]}
+		if len(args) == 2 {
+			id.Key = args[1]
+		}
+		so, body, err := p.restore(ctx, c, id)
 		switch {
 		case err != nil:
 			return err
 		case *asJSON:
 			return term.JSON(p.Stdout, body)
 		}
-		return p.reportRestore(so)
+		return p.reportRestore(so, id)
 	})
 	return cmd
 }
 
-// restore repeats the request until the restoration ends, and shows the progress meanwhile.
-func (p *Program) restore(ctx context.Context, c *attach.Client, namespace string, stop bool) (so *api.Restoration, body []byte, err error) {
-	query := url.Values{"namespace": {namespace}, "timeout": {restoreStep.String()}}
-	if stop {
-		query.Set("stop", "true")
+// restore waits until upstream has what it gets back, as long as a flush may last, and shows the progress meanwhile.
+func (p *Program) restore(ctx context.Context, c *attach.Client, id entryID) (so *api.Restoration, body []byte, err error) {
+	query := url.Values{"namespace": {id.Namespace}, "timeout": {api.MaxFlush.String()}}
+	if id.Key != "" {
+		query.Set("key", id.Key)
 	}
-	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: restoreStep + byHandGrace}
-	defer p.ShowLine("")
-	for {
-		so = &api.Restoration{}
-		answer, running, err := c.ReadProgress(ctx, r, so, func() bool { return so.State != "" })
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case !running:
-			return so, answer.Body, nil
-		}
-		p.ShowLine(term.Printable(progressOf(so)))
+	r := api.Request{Method: http.MethodPost, Path: api.Surface("restore"), Query: query, Within: api.MaxFlush + byHandGrace}
+	stop := showPending(ctx, p, c, id.Namespace)
+	defer stop()
+	so = &api.Restoration{}
+	answer, _, err := c.ReadProgress(ctx, r, so, func() bool { return so.State != "" })
+	if err != nil {
+		return nil, nil, err
 	}
+	return so, answer.Body, nil
 }
 
-func (p *Program) reportRestore(so *api.Restoration) error {
-	if so.State == "over" && so.Restored+so.Kept+so.Failed+so.Left == 0 {
+func (p *Program) reportRestore(so *api.Restoration, of entryID) error {
+	nothing := so.State == "over" && so.Restored+so.Kept+so.Failed == 0
+	if nothing && of.Key != "" {
+		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not gone (botwired history)\n", term.Printable(of.String()))
+		return err
+	}
+	if nothing {
 		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: upstream has lost nothing of %s (botwired status)\n", term.Printable(so.Namespace))
 		return err
 	}
@@ -103,19 +96,19 @@ func (p *Program) reportRestore(so *api.Restoration) error {
 	if so.Kept > 0 {
 		text += fmt.Sprintf("; upstream had another value of %s, which stays", words.Plural(so.Kept, "entry"))
 	}
-	if so.Failed > 0 {
-		text += fmt.Sprintf("; upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed, "entry"))
-	}
 	fmt.Fprintln(p.Stdout, term.Printable(text))
-	switch left := so.Left; {
-	case left <= 0:
-		return nil
-	case so.State == "stopped":
-		fmt.Fprintf(p.Stdout, "stopped: upstream lacks %s\n", words.Plural(left, "entry"))
-		return nil
+	if so.Left > 0 {
+		waits := ""
+		if so.Waits != nil {
+			waits = ": " + waitText(io.Discard, so.Waits)
+		}
+		return fmt.Errorf("upstream does not have %s yet%s. botwired goes on: botwired restore %s waits for the rest",
+			words.Plural(so.Left, "entry"), term.Printable(waits), term.Printable(so.Namespace))
 	}
-	return fmt.Errorf("upstream still lacks %s, of which there is no copy here, or which it refuses: botwired forget %s gives them up",
-		words.Plural(so.Left, "entry"), term.Printable(so.Namespace))
+	if so.Failed > 0 {
+		return fmt.Errorf("upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed, "entry"))
+	}
+	return nil
 }
 
 // restoreAll gives upstream back all that it has lost, and waits for the namespaces one by one.
@@ -136,10 +129,10 @@ func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) 
 func restoreEach(ctx context.Context, p *Program, c *attach.Client, namespaces []string) error {
 	var failed []error
 	for _, namespace := range namespaces {
-		so, _, err := p.restore(ctx, c, namespace, false)
+		so, _, err := p.restore(ctx, c, entryID{Namespace: namespace})
 		if err == nil {
 			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(namespace))
-			err = p.reportRestore(so)
+			err = p.reportRestore(so, entryID{})
 		}
 		if ctx.Err() != nil {
 			return err
@@ -156,8 +149,9 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 		Use:     "forget NAMESPACE [KEY] | --all",
 		Short:   "Drop the copies of what upstream no longer has in a namespace",
 		GroupID: groupMemory,
-		Long: "Drop for good the copies of entries that upstream does not list in a namespace, and copies that are newer\n" +
-			"than what it lists. Pending writes stay. Without --yes, botwired asks first.\n\n" +
+		Long: "Drop the copies of entries that upstream does not list in a namespace, and copies that are newer than what\n" +
+			"it lists. They stay in the history, as gone: \"botwired undo\" brings one back. Pending writes stay. Without\n" +
+			"--yes, botwired asks first.\n\n" +
 			"With KEY, drop the local copy of one entry: the next read asks upstream. That loses nothing which upstream\n" +
 			"holds, and botwired does not ask first. If a write to the entry is pending, nothing is dropped.\n\n" +
 			"With --all and no namespace, the daemon goes on with a NATS bucket that was made anew or has gone back, as\n" +
@@ -178,7 +172,7 @@ func newForgetCommand(p *Program, settings *Settings) *cobra.Command {
 		case !*whole && len(args) == 0:
 			return Usagef("expected NAMESPACE, or --all for a bucket that has lost its writes")
 		}
-		if err := p.mayAsk(*yes || len(args) == 2, "gives copies up for good"); err != nil {
+		if err := p.mayAsk(*yes || len(args) == 2, "gives copies up"); err != nil {
 			return err
 		}
 		switch {
@@ -211,7 +205,7 @@ func (p *Program) confirmForget(ctx context.Context, c *attach.Client, namespace
 			lost = fmt.Sprintf(" Upstream lacks %d of %d.", n.DataLoss.Missing, n.DataLoss.Of)
 		}
 	}
-	return p.Confirm(ctx, fmt.Sprintf("Give up for good what upstream lacks of the namespace %s?%s", namespace, lost))
+	return p.Confirm(ctx, fmt.Sprintf("Give up what upstream lacks of the namespace %s?%s", namespace, lost))
 }
 
 func forgetEntry(ctx context.Context, p *Program, c *attach.Client, namespace, key string, asJSON bool) error {

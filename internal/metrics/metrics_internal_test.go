@@ -32,7 +32,6 @@ func someStatus() *api.Status {
 		Upstream: api.UpstreamState{State: "up", Concurrency: api.Concurrency{Now: 9}, Watch: &api.WatchState{CaughtUp: true, Entries: 4}},
 		Namespaces: []api.NamespaceStatus{
 			{Quota: &api.Quota{Limit: 100, Left: 25}}, {Quota: &api.Quota{Limit: 0, Left: 0}}, {OlderAnswers: 3, DataLoss: &api.DataLoss{}},
-			{DataLoss: &api.DataLoss{Restoring: true}},
 		},
 		Summary: api.Summary{Finding: api.Finding{Kind: "data_loss"}, Also: []api.Finding{{Kind: "stopping"}}},
 	}

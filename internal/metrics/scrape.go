@@ -66,7 +66,7 @@ func (s *scrape) count(fits func(*api.NamespaceStatus) bool) (n float64) {
 // whole of upstream went back.
 func (s *scrape) lost() float64 {
 	if w := s.status.Upstream.Watch; w == nil || w.Lost == "" {
-		return s.count(func(n *api.NamespaceStatus) bool { return n.DataLoss != nil && !n.DataLoss.Restoring })
+		return s.count(func(n *api.NamespaceStatus) bool { return n.DataLoss != nil })
 	}
 	all, err := s.from.Journal.Keys.Namespaces("", math.MaxInt, func(string) bool { return true })
 	if err != nil {

@@ -175,7 +175,6 @@ func (d *daemon) keepJournal(ctx context.Context) error {
 	if err := d.journal.Run(ctx); err != nil {
 		return err
 	}
-	d.proxy.Resume()
 	return d.journal.Maintain(ctx)
 }
 

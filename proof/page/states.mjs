@@ -145,7 +145,7 @@ export async function cornerAgrees({ daemon, visit }) {
     [finding("data_loss", "critical"), "data loss"], [finding("upstream_lost", "critical"), "data loss"], [finding("writes_paused", "warning"), "refuses writes"],
     [finding("reads_refused", "warning"), "refuses reads"], [finding("not_opened", "warning"), "does not open"], [finding("dead_letters", "warning"), "dead letters"],
     [finding("disk_failed", "critical"), "disk failed"], [finding("writes_refused", "critical"), "takes no writes"], [finding("quota_used_up", "warning"), "quota used up"],
-    [finding("restoring", "notice"), "being restored"], [finding("one_of_tomorrow", "warning"), "needs attention"], [finding("one_of_tomorrow", "notice"), "up"],
+    [finding("one_of_tomorrow", "warning"), "needs attention"], [finding("one_of_tomorrow", "notice"), "up"],
   ]) {
     now = state;
     await visit.shows(".sentence h1", state.summary.text);

@@ -157,10 +157,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fet
 	}
 	return func() (fetched, error) {
 		defer lease.Release()
-		if seen == nil && listed {
-			return e.acceptListed(lease, asked)
-		}
-		return e.accept(seen, lease, asked)
+		return e.accept(seen, listed, lease, asked)
 	}, nil
 }
 
@@ -184,29 +181,6 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	return err == nil, err
 }
 
-// acceptListed accepts a 404 once upstream's list is known. If the list has the entry, upstream
-// contradicts itself, and the local state is the answer.
-func (e *entry) acceptListed(lease *cache.Lease, asked time.Time) (fetched, error) {
-	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
-	if err != nil {
-		return fetched{}, err
-	}
-	if !unproven { // guard 9.36
-		return e.accept(nil, lease, asked)
-	}
-	e.m.journal.Trust.NoteContradiction(e.id.Namespace)
-	generation := e.m.cache.Generation(e.key())
-	state, err := e.m.journal.Lookup(e.id)
-	if err != nil {
-		return fetched{}, err
-	}
-	if state.Kind != journal.Settled {
-		return e.overtaken(asked)
-	}
-	state.Rejection = journal.OlderAnswer
-	return e.known(state, generation), nil
-}
-
 // known answers with the local state, because upstream's answer did not count. The generation is from
 // before the lookup of the state. known waits until Ristretto has stored the earlier answer: otherwise
 // Ristretto may keep the earlier one.
@@ -222,12 +196,16 @@ func (e *entry) known(state journal.State, generation cache.Generation) fetched 
 	return got
 }
 
-func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time.Time) (fetched, error) {
+// accept stores upstream's answer. listed says that upstream's list was asked for because of it.
+func (e *entry) accept(seen *journal.Observation, listed bool, lease *cache.Lease, asked time.Time) (fetched, error) {
 	generation := e.m.cache.Generation(e.key())
 	var options []journal.FillOption
 	outdated := e.isOutdated(seen)
 	if e.unkept || outdated { // guard 7.34
 		options = append(options, journal.NoNewCopy)
+	}
+	if listed {
+		options = append(options, journal.Listed)
 	}
 	valid := func() bool { return !lease.Revoked() && (outdated || !e.isOutdated(seen)) } // guard 8.2, 7.35
 	state, err := e.m.journal.Fill(e.id, seen, valid, options...)
@@ -250,7 +228,6 @@ func (e *entry) accept(seen *journal.Observation, lease *cache.Lease, asked time
 		}
 		return e.known(state, generation), nil
 	}
-	e.m.restorer.lookAgain(e.id.Namespace)
 	item, _ := entryItem(e.id, state)
 	return fetchedEntry(&item, false), nil
 }

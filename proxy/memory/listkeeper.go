@@ -111,6 +111,9 @@ func signal(wake chan struct{}) {
 func (l *listKeeper) run(ctx context.Context) error {
 	var looks sync.WaitGroup
 	defer looks.Wait()
+	for namespace := range l.m.journal.Trust.Suspects() { // upstream may list it again
+		l.note(namespace)
+	}
 	for {
 		var timer <-chan time.Time
 		if wait := l.beginDue(ctx, &looks); wait > 0 {
@@ -184,7 +187,7 @@ func (l *listKeeper) next(now time.Time) (namespace string, of *use, wait time.D
 		if u.listed && due.Before(l.notBefore) {
 			due = l.notBefore
 		}
-		if !due.After(now) && now.Sub(u.last) > idleAfter { // guard 9.22
+		if !due.After(now) && now.Sub(u.last) > idleAfter && !l.m.view.hasDataLoss(name) { // guard 9.22, 9.60
 			if len(kept) == len(used) {
 				kept = maps.Clone(used)
 			}
@@ -292,7 +295,7 @@ func (l *listKeeper) due(namespace string) (time.Time, error) {
 	switch known := ok && head.FetchedAt.Unix() > 0; {
 	case err != nil || !known:
 		return now, err
-	case !head.Complete:
+	case !head.Complete && !l.m.view.hasDataLoss(namespace):
 		return head.FetchedAt.Add(largeAgain), nil // guard 9.25
 	case l.mayWait(namespace, head) && now.Sub(head.FetchedAt) < largeAgain:
 		return now.Add(listAgain), nil // the view may break before then

@@ -53,7 +53,6 @@ type Memory struct {
 	traces        *trace.Writes
 	changes       *changeQueue
 	lister        *listKeeper
-	restorer      *Restorer
 	repairs       *repairs
 }
 
@@ -117,9 +116,6 @@ func New(opts Options) *Memory {
 		turns: newTurns(), traces: opts.Traces, tasks: opts.Tasks,
 		fetches: &fetches{upstream: opts.Upstream, tasks: opts.Tasks, logger: opts.Logger},
 	}
-	m.restorer = &Restorer{
-		m: m, logger: opts.Logger, changing: make(chan struct{}, 1), running: make(map[string]*Restoration), looked: make(map[string]time.Time),
-	}
 	m.repairs = &repairs{last: make(map[journal.ID]repaired)}
 	m.changes = newChangeQueue(m, opts.Prefetch, opts.Metrics)
 	m.lister = newListKeeper(m, opts.Prefetch)
@@ -158,9 +154,6 @@ func (m *Memory) VersionSeen(id journal.ID, own bool) {
 		m.changes.add(id)
 	}
 }
-
-// Restorer returns the memory's restorer.
-func (m *Memory) Restorer() *Restorer { return m.restorer }
 
 // Use records that a caller uses a namespace.
 func (m *Memory) Use(namespace string) { m.lister.note(namespace) }

@@ -34,7 +34,7 @@ func (r *repairs) repair(m *Memory, id journal.ID, seen *journal.Observation, kn
 	if seen == nil || seen.MadeAt == 0 || seen.MadeAt >= known.MadeAt || !r.due(id, seen) {
 		return nil
 	}
-	_, err := m.restorer.writeOne(id) // guard 7.44
+	_, err := m.writeAgain(id) // guard 7.44
 	switch {
 	case err == nil: // guard 7.63
 		r.made(id, seen)

@@ -11,7 +11,7 @@ import (
 
 // silent are the findings that an agent need not know: they end by themselves and change no answer, or are a person's.
 var silent = map[api.Kind]bool{
-	"safe": true, "stopping": true, "rebuilding": true, "unwatched": true, "restoring": true, "failing": true, "quota_low": true,
+	"safe": true, "stopping": true, "rebuilding": true, "unwatched": true, "failing": true, "quota_low": true,
 	"namespace_nearly_full": true, "disk_damaged": true,
 }
 

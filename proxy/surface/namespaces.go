@@ -65,7 +65,7 @@ func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 	}
 	for name, suspicion := range s.journal.Trust.Suspects() {
 		of(name).DataLoss = &api.DataLoss{
-			Since: unixTime(suspicion.Since), Missing: suspicion.Missing, Of: suspicion.Of, Restoring: suspicion.Restoring,
+			Since: unixTime(suspicion.Since), Missing: suspicion.Missing, Of: suspicion.Of,
 		}
 	}
 	for name, n := range s.journal.Trust.OlderAnswers() {

@@ -38,12 +38,6 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 		return err
 	}
 	defer end()
-	// The restoration would write entries back. AsOf comes after the last of its writes.
-	// guard 13.80
-	if err := s.restorer.End(of.Namespace); err != nil {
-		return err
-	}
-	// guard 13.80b
 	doc := api.Purged{Namespace: of.Namespace, Key: of.Key, AsOf: cmp.Or(last, s.journal.Stats().LastSeq)}
 	step := s.deleteUpstream
 	if local {
@@ -90,7 +84,7 @@ func (s *Surface) notReached(local bool) []string {
 // after doc.AsOf stay.
 func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Purged) error {
 	for {
-		if _, _, _, err := s.restorer.Look(ctx, of.Namespace, false); err != nil {
+		if _, _, _, err := s.memory.Look(ctx, of.Namespace, nil); err != nil {
 			if ctx.Err() != nil {
 				return errNoList
 			}

@@ -12,65 +12,54 @@ import (
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 func (p *Parameters) isAboutAll() bool { return p.Text("namespace") == "*" }
 
-// restore gives back to upstream what upstream has lost of a namespace. It answers when the restoration
-// is over, or with the progress when its time is up. For all namespaces, it answers at once.
+// restore gives back to upstream what upstream has lost of a namespace, or with a key of one entry. It answers when nothing of
+// that is pending any more, or with the progress when its time is up. For all namespaces, it answers once all is pending.
 func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters) error {
 	if p.isAboutAll() {
-		return s.restoreAll(w, p)
+		return s.restoreAll(w, r, p)
 	}
-	namespace, timeout, stop := p.givenNamespace(), p.duration("timeout", flushTimeout, maxFlushTimeout, "1h"), p.truth("stop")
+	id, timeout := journal.ID{Namespace: p.givenNamespace()}, p.duration("timeout", flushTimeout, maxFlushTimeout, "1h")
+	if p.values.Has("key") {
+		id = p.Entry()
+	}
+	namespace := id.Namespace
 	ctx, end, err := s.within(w, r, p, timeout)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if stop {
-		if err := s.restorer.End(namespace); err != nil {
+	doc, status := api.Restoration{Namespace: namespace, State: "over"}, http.StatusOK
+	for more := true; more && doc.Left == 0; {
+		var written []journal.Write
+		if written, more, err = s.giveBack(ctx, id); err != nil {
 			return err
 		}
-		return s.reportRestore(w, http.StatusOK, api.Restoration{Namespace: namespace, State: "stopped"})
-	}
-	doc := api.Restoration{Namespace: namespace, State: "over"}
-	if suspicion, suspect := s.journal.Trust.Suspect(namespace); !suspect || !suspicion.Restoring {
-		if _, _, _, err := s.restorer.Look(ctx, namespace, false); err != nil { // guard 9.62
+		if doc.Left, err = s.memory.AwaitRestored(ctx, written, (*memory.Restored)(&doc.RestoreCounts)); err != nil {
 			return err
 		}
-		if _, suspect := s.journal.Trust.Suspect(namespace); !suspect {
-			return s.reportRestore(w, http.StatusOK, doc)
-		}
 	}
-	now, err := s.restorer.Begin(namespace)
-	if err != nil {
-		return err
+	if suspicion, suspect := s.journal.Trust.Suspect(namespace); suspect && id.Key == "" {
+		doc.Left = max(doc.Left, suspicion.Missing)
 	}
-	status := http.StatusOK
-	select {
-	case <-now.Over:
-		switch {
-		case s.tasks.Detached().Err() != nil:
-			return context.Canceled // the daemon is stopping
-		case errors.Is(now.Err, context.Canceled):
-			doc.State = "stopped"
-		case now.Err != nil:
-			return now.Err
-		}
-	case <-ctx.Done():
+	if doc.Left > 0 {
 		doc.State, status = "running", http.StatusGatewayTimeout
 	}
-	doc.RestoreCounts = api.RestoreCounts(s.restorer.Progress(now))
-	return s.reportRestore(w, status, doc)
+	doc.Waits = newWaitDocument(s.flusher.Waits(namespace))
+	return writeDocument(w, status, doc)
 }
 
-func (s *Surface) reportRestore(w http.ResponseWriter, status int, doc api.Restoration) error {
-	if suspicion, suspect := s.journal.Trust.Suspect(doc.Namespace); suspect {
-		doc.Left = suspicion.Missing
+// giveBack journals what upstream has lost of a namespace, or of one entry. more says that there was no room for all of it.
+func (s *Surface) giveBack(ctx context.Context, id journal.ID) (written []journal.Write, more bool, err error) {
+	if id.Key == "" {
+		return s.memory.Restore(ctx, id.Namespace, false)
 	}
-	doc.Waits = newWaitDocument(s.flusher.Waits(doc.Namespace))
-	return writeDocument(w, status, doc)
+	written, err = s.memory.RestoreEntry(id)
+	return written, false, err
 }
 
 // forgetEntry drops the local copy of one entry: the next reader asks upstream.
@@ -117,10 +106,7 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 		return err
 	}
 	defer end()
-	if err := s.restorer.End(namespace); err != nil {
-		return err
-	}
-	held, _, forgotten, err := s.restorer.Look(ctx, namespace, true)
+	held, _, forgotten, err := s.memory.Look(ctx, namespace, (*journal.ListingFill).Believe)
 	if err != nil {
 		return err
 	}
@@ -143,18 +129,23 @@ func (s *Surface) lost() string {
 	return s.opts.Watch.State().Lost
 }
 
-// restoreAll starts the restorations of all namespaces with data loss. If upstream is not trusted at all,
-// these are all known namespaces. It does not wait for the restorations.
-func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
-	for _, ofOne := range []string{"timeout", "stop"} {
+// restoreAll journals what upstream has lost of all namespaces. If upstream is not trusted at all, that is all that is
+// here. It does not wait until upstream has it.
+func (s *Surface) restoreAll(w http.ResponseWriter, r *http.Request, p *Parameters) error {
+	for _, ofOne := range []string{"timeout", "key"} {
 		if p.values.Has(ofOne) {
 			return wire.Detail(http.StatusBadRequest, ofOne+" is for one namespace")
 		}
 	}
+	ctx, end, err := s.within(w, r, p, flushTimeout)
+	if err != nil {
+		return err
+	}
+	defer end()
 	doc := api.Accepted{Lost: s.lost()}
 	if doc.Lost != "" {
 		// All namespaces must have data loss before the first answer of upstream counts.
-		if err := s.restorer.DistrustAll(); err != nil {
+		if err := s.memory.DistrustAll(); err != nil {
 			return err
 		}
 		if err := s.goOn(true); err != nil {
@@ -171,7 +162,7 @@ func (s *Surface) restoreAll(w http.ResponseWriter, p *Parameters) error {
 		doc.Namespaces = []string{}
 	}
 	for _, namespace := range doc.Namespaces {
-		if _, err := s.restorer.Begin(namespace); err != nil {
+		if _, _, err := s.memory.Restore(ctx, namespace, doc.Lost != ""); err != nil {
 			return err
 		}
 	}

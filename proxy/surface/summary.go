@@ -32,7 +32,7 @@ func summarize(f *facts) api.Summary {
 		f.upstreamIs("down", "; if this lasts, look at the network and at upstream.url (botwired doctor)"),
 		f.about(isPaused, f.paused), f.deadLetters,
 		f.about((*api.NamespaceStatus).IsFull, f.full), f.about(refusesReads, f.readsRefused), f.about(isNotOpened, f.notOpened), f.about(hasNoQuotaLeft, f.usedUp),
-		f.stopping, f.rebuilding, f.upstreamIs("degraded", ""), f.unwatched, f.about(isRestoring, f.restoring),
+		f.stopping, f.rebuilding, f.upstreamIs("degraded", ""), f.unwatched,
 		f.about(isThrottled, f.throttled), f.about(waitsFor("failed"), f.failing), f.about(isSpread, f.spread),
 		f.about(isAlmostFull, f.nearlyFull), f.damaged,
 	} {
@@ -200,8 +200,7 @@ func (f *facts) since(g *group) time.Time {
 	return f.now.Add(-time.Duration(g.oldest * float64(time.Second)))
 }
 
-func isLost(n *api.NamespaceStatus) bool       { return n.DataLoss != nil && !n.DataLoss.Restoring }
-func isRestoring(n *api.NamespaceStatus) bool  { return n.DataLoss != nil && n.DataLoss.Restoring }
+func isLost(n *api.NamespaceStatus) bool       { return n.DataLoss != nil }
 func isPaused(n *api.NamespaceStatus) bool     { return n.Paused != "" }
 func refusesReads(n *api.NamespaceStatus) bool { return n.ReadsRefused != "" }
 func isNotOpened(n *api.NamespaceStatus) bool  { return n.NotOpened != "" }
@@ -257,11 +256,6 @@ func (f *facts) dataLoss(g *group) *api.Finding {
 	remedy := fmt.Sprintf("is upstream.url right? %s gives them back to upstream, %s gives them up", restore, forget)
 	return say("data_loss", since, remedy, "Upstream no longer holds %s of %s of %s: agents still get botwired's copies",
 		words.Number(int64(missing)), words.Count(of, "entry"), g.name()).Offering(restore, forget)
-}
-
-func (f *facts) restoring(g *group) *api.Finding {
-	return say("restoring", g.first.DataLoss.Since, "", "botwired gives upstream back what it has lost of %s: %s to go",
-		g.name(), words.Count(g.first.DataLoss.Missing, "entry"))
 }
 
 func (f *facts) access() (remedy string, commands []string) {

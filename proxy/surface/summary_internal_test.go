@@ -77,8 +77,6 @@ var summaryRows = []summaryRow{
 	}}, api.LevelCritical, "botwired has no bucket that it can use: it cannot be made", true, "botwired doctor", nil},
 	{"paused by NATS", []func(*facts){locked, func(f *facts) { f.status.Upstream.Watch = &api.WatchState{CaughtUp: true} }}, api.LevelWarning,
 		"Upstream does not let the writes of locked in (HTTP 401): 12 writes wait, the oldest for 3 min", true, "upstream.nats.context", nil},
-	{"restoring", []func(*facts){space(api.NamespaceStatus{Namespace: "lost", DataLoss: &api.DataLoss{Since: since, Missing: 1, Restoring: true}})}, api.LevelNotice,
-		"botwired gives upstream back what it has lost of lost: 1 entry to go", true, "", nil},
 	{"down", []func(*facts){isDown}, api.LevelWarning, "Upstream is down: nothing is lost", true, "connection refused; botwired tries again by itself", nil},
 	{"down, and one write waits", []func(*facts){isDown, func(f *facts) { f.status.Pending, f.status.OldestPendingSeconds = 1, 61 }}, api.LevelWarning,
 		"Upstream is down: nothing is lost", true, "botwired doctor", nil},

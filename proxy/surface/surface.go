@@ -64,7 +64,6 @@ type Surface struct {
 	// Waiters bounds the requests that wait for long, of the memory API too.
 	Waiters    waiters
 	importer   *memory.Importer
-	restorer   *memory.Restorer
 	Callers    *Callers
 	Measures   *Measures
 	figures    *figures
@@ -137,7 +136,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 	counts := &Measures{times: opts.Metrics.Requests}
 	s := &Surface{
 		opts: opts, memory: m, journal: opts.Journal, flusher: opts.Flusher, tasks: opts.Tasks, bodies: opts.Bodies, mcpBodies: wire.NewBodies(),
-		Waiters: make(waiters, cmp.Or(opts.Waiters, 1024)), importer: memory.NewImporter(m), restorer: m.Restorer(), Callers: newCallers(), Measures: counts,
+		Waiters: make(waiters, cmp.Or(opts.Waiters, 1024)), importer: memory.NewImporter(m), Callers: newCallers(), Measures: counts,
 		figures: &figures{counts, &diskLook{journal: opts.Journal}, opts.Cache, opts.Writes}, Events: newEvents(),
 		Monitor: &Monitor{feed.New[api.AnsweredRequest](feed.Options{Size: monitorKept, Readers: monitorReaders, Burst: monitorBurst})},
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
@@ -158,7 +157,7 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		"pending/drop":   {http.MethodPost, s.dropPending, []string{"namespace", "key", "seq"}},
 		"export":         {http.MethodGet, s.export, []string{"namespace"}},
 		"import":         {http.MethodPost, s.takeImport, []string{"namespace"}},
-		"restore":        {http.MethodPost, s.restore, []string{"namespace", "timeout", "stop"}},
+		"restore":        {http.MethodPost, s.restore, []string{"namespace", "key", "timeout"}},
 		"revisions":      {http.MethodGet, s.listRevisions, []string{"namespace", "key", "to"}},
 		"revisions/lost": {http.MethodGet, s.listLost, []string{"namespace", "limit", "after"}},
 		"forget":         {http.MethodPost, s.forget, []string{"namespace", "key"}},

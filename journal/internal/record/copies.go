@@ -211,17 +211,14 @@ type Header struct {
 // Suspect describes a suspect namespace: upstream seems to have lost entries that it has confirmed. The
 // zero value means that the namespace is not suspect.
 type Suspect struct {
-	Since     float64 // Unix seconds; 0 if not suspect
-	Missing   int     // entries that upstream lacked when it was last asked for its list
-	Of        int     // entries that upstream has confirmed
-	Older     int     // entries that upstream showed with an older time than before
-	Restoring bool    // a person wants to restore the entries upstream
+	Since   float64 // Unix seconds; 0 if not suspect
+	Missing int     // entries that upstream lacked when it was last asked for its list
+	Of      int     // entries that upstream has confirmed
 }
 
 const (
-	flagComplete  = 1 << 0
-	flagSuspect   = 1 << 1 // the fields of a suspect namespace follow
-	flagRestoring = 1 << 2
+	flagComplete = 1 << 0
+	flagSuspect  = 1 << 1 // the fields of a suspect namespace follow
 )
 
 // EncodeHeader returns the record of a header.
@@ -233,32 +230,25 @@ func EncodeHeader(key []byte, h Header) []byte {
 	if h.Suspect.Since != 0 {
 		flags |= flagSuspect
 	}
-	if h.Suspect.Restoring {
-		flags |= flagRestoring
-	}
 	dst := append(appendFloat(appendFloat(nil, h.FetchedAt), h.Newest), flags)
 	if s := h.Suspect; s.Since != 0 {
 		dst = appendFloat(dst, s.Since)
-		for _, n := range []int{s.Missing, s.Of, s.Older} {
-			dst = appendCount(dst, n)
-		}
+		dst = appendCount(appendCount(appendCount(dst, s.Missing), s.Of), 0)
 	}
 	return Seal(key, dst)
 }
 
-// DecodeHeader decodes the body of a header.
+// DecodeHeader decodes the body of a header. Earlier versions counted the older rows of a suspect namespace, and noted in
+// bit 2 of the flags that a person had it restored: both mean nothing any more.
 func DecodeHeader(body []byte) (Header, error) {
 	d := decoder{rest: body}
 	h := Header{FetchedAt: d.float(), Newest: d.float()}
 	flags := d.byte()
 	h.Complete = flags&flagComplete != 0
 	if flags&flagSuspect != 0 {
-		h.Suspect = Suspect{
-			Since: d.float(), Missing: d.count(), Of: d.count(), Older: d.count(), Restoring: flags&flagRestoring != 0,
-		}
+		h.Suspect = Suspect{Since: d.float(), Missing: d.count(), Of: d.count()}
+		_ = d.count()
 		d.bad = d.bad || h.Suspect.Since == 0
-	} else {
-		d.bad = d.bad || flags&flagRestoring != 0
 	}
 	if d.bad || len(d.rest) != 0 {
 		return Header{}, fmt.Errorf("%w: listing header does not parse", ErrCorrupt)

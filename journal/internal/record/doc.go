@@ -56,8 +56,8 @@
 //	         and with bit 28: f64 the time that the version itself names
 //	newest   as settled
 //	header   f64 fetched_at  f64 newest updated_at  flags (1 byte: bit 0 complete,
-//	         bit 1 suspect, bit 2 restoring)
-//	         if suspect: f64 since  uv missing  uv of  uv older
+//	         bit 1 suspect; bit 2 means nothing any more)
+//	         if suspect: f64 since  uv missing  uv of  uv 0, which means nothing any more
 //	row      size  f64 updated_at
 //	size     uv list bytes; if bit 31 is set, the origin follows: uv seq, or 0 for another
 //	         host's state  f64 upstream's updated_at; negative: it is not earlier than that

@@ -146,7 +146,7 @@ func FuzzOtherRecords(f *testing.F) {
 	add(record.EncodeSending(record.Sending{Boot: "b", At: 300}))
 	add(record.EncodeLeft(key, []record.Content{record.ContentOf(record.Put, "v"), record.ContentOf(record.Delete, "")}))
 	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Newest: 6, Complete: true}))
-	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Suspect: record.Suspect{Since: 7, Missing: 300, Of: 400, Older: 1, Restoring: true}}))
+	add(record.EncodeHeader(key, record.Header{FetchedAt: 5, Suspect: record.Suspect{Since: 7, Missing: 300, Of: 400}}))
 	add(record.EncodeRequest(key, &record.Request{ID: record.ID{Namespace: "n", Key: "k"}, Op: record.Delete, Content: [8]byte{3}, Answer: "a"}, 300))
 	add(record.EncodeRequest(key, &record.Request{ID: record.ID{Namespace: "n", Key: "k"}, Op: record.Delete, Refused: 404, Answer: "a"}, 0))
 	add(record.EncodeGenerations(&record.Generations{BeganAt: 1, All: []record.Generation{{Number: 2, Receipts: 300}, {Number: 1 << 32}}}))

@@ -22,12 +22,12 @@ const DEEDS = {
   restore: (which) => ({
     title: which === "--all" ? "Restore all" : `Restore ${which}`,
     run: () => (which === "--all" ? post("restore", { namespace: "*" }) : begin("restore", { namespace: which, timeout: SOON })),
-    question: "Upstream gets back what it has lost, as far as this host has a copy. It goes on by itself, also after a restart. First make sure that upstream.url is right.",
+    question: "Upstream gets back what it has lost, as far as this host has a copy. Restored entries are pending until upstream has them. First make sure that upstream.url is right.",
   }),
   forget: (which) => ({
     title: which === "--all" ? "Forget all" : `Forget ${which}`,
     run: () => post("forget", { namespace: spaceOf(which) }),
-    question: "What upstream no longer has is given up here, too, for good. Agents then find nothing.",
+    question: "What upstream no longer has is given up here, too. Agents then find nothing. It stays in the history of each entry.",
   }),
   "flush --now": () => ({ title: "Send now", run: () => begin("flush", { now: true, timeout: SOON }) }),
   flush: () => ({ title: "Send", run: () => begin("flush", { timeout: SOON }) }),

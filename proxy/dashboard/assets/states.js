@@ -7,7 +7,7 @@ const LOST = { word: "data loss", tone: "bad", settled: "upstream may lack it" }
 export function troubleOf(n, watch) {
   if (watch?.lost) return LOST;
   if (!n) return null;
-  if (n.data_loss) return n.data_loss.restoring ? { word: "being restored", tone: "warn", settled: "being restored" } : LOST;
+  if (n.data_loss) return LOST;
   if (n.not_opened) return { word: "does not open", tone: "bad", settled: "settled, not all here opens", closed: n.not_opened };
   if (n.paused) return { word: "writes refused", tone: "bad", settled: "settled, writes refused", pending: "refused by upstream, waits" };
   if (n.reads_refused) return { word: "reads refused", tone: "bad", settled: "settled, reads refused" };
@@ -26,7 +26,7 @@ export function stateOf({ key, state }, trouble) {
 // CORNER has a word for each finding that is about upstream, or about what goes there. Any other level has its own.
 const CORNER = {
   upstream_down: "down", upstream_degraded: "degraded", no_bucket: "no bucket", unwatched: "not watched",
-  upstream_lost: "data loss", data_loss: "data loss", restoring: "being restored",
+  upstream_lost: "data loss", data_loss: "data loss",
   writes_paused: "refuses writes", reads_refused: "refuses reads", not_opened: "does not open",
   dead_letters: "dead letters", namespace_full: "full", namespace_nearly_full: "nearly full",
   quota_used_up: "quota used up", quota_delays: "short quota", throttled: "throttles", failing: "fails",
