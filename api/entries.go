@@ -23,6 +23,8 @@ type Revision struct {
 	Author    string   `json:"author"`            // the program that wrote it, by its own word; "" if unknown
 	Seq       *uint64  `json:"seq"`               // the state's number in this daemon's journal; null if it has none
 	LostAt    *float64 `json:"lost_at,omitempty"` // Unix seconds: when the daemon learnt that it has lost a conflict between two hosts; nil if it has not
+	// Apart says that it is another host's, and was never in force here: its place in the list says nothing about when it was.
+	Apart bool `json:"apart,omitempty"`
 	// Gap says why the state before it is missing, so that the next one in the list is older: "forgotten", it was, or may
 	// have been, removed for room; "damaged". "" if nothing is known to be missing.
 	Gap string `json:"gap,omitempty"`

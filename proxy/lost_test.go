@@ -92,7 +92,7 @@ func TestLostStates(t *testing.T) {
 			t.Errorf("the states of %s (-want +got):\n%s", key, diff)
 		}
 		undo := "/_botwired/undo?namespace=n&key=" + key
-		if key == "lost" {
+		if key == "won" {
 			wantDetail(t, s.do(http.MethodPost, undo, ""), http.StatusConflict, "nothing to undo")
 		}
 		wantStatus(t, s.do(http.MethodPost, fmt.Sprintf("%s&to=%d", undo, *lost.Revision), ""), http.StatusOK)

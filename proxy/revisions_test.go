@@ -300,6 +300,22 @@ func TestTheStatesHereAndUpstream(t *testing.T) {
 	wantValue(t, s.get("/memory/n/k"), "theirs")
 }
 
+// contract 17: a state of another host that was overwritten upstream is lost, also where upstream keeps it: there it is the one
+// before the present one.
+func TestALostStateThatUpstreamKeeps(t *testing.T) {
+	s, kept := newPast(t)
+	k := id("n", "k")
+	s.put(k, "base")
+	s.settle(k)
+	s.put(k, "mine")
+	kept.keep(k, keptState{Value: "theirs", CreatedAt: 1, WrittenAt: 2e9, Host: "there", Seq: 7})
+	noError(t, s.journal.Fence.KeepOverwritten(k, journal.Observation{Value: "theirs", ListBytes: 6, UpdatedAt: 2e9, Host: "there"}))
+	s.settle(k)
+	s.wantStates(k, "settled here put mine", "lost there put theirs", "settled here put base")
+	wantStatus(t, s.undo(k, ""), http.StatusOK)
+	wantValue(t, s.get("/memory/n/k"), "theirs")
+}
+
 // A delete of another host is one state, whether upstream keeps it, this daemon has seen its effect, or both.
 func TestADeleteHereAndUpstream(t *testing.T) {
 	for _, ahead := range []float64{-60, 0.001, 60} {

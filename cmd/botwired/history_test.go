@@ -44,7 +44,8 @@ func TestHistory(t *testing.T) {
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
 
-// contract 17: what has lost a conflict is listed, of all namespaces or one, and an undo or a diff takes it only by its name.
+// contract 17: what has lost a conflict is listed, of all namespaces or one. An undo or a diff takes a state that was never in
+// force here only by its name.
 func TestHistoryOfWhatIsLost(t *testing.T) {
 	lost := func(namespace, revision string, seq int, here bool) string {
 		return fmt.Sprintf(`{"namespace":%q,"key":"k","revision":%s,"op":"put","updated_at":1700000000,"lost_at":1700000060,"host":"","here":%v,"author":"an agent","seq":%d}`,
@@ -53,7 +54,7 @@ func TestHistoryOfWhatIsLost(t *testing.T) {
 	first, second := lost("ns", "9", 9, true), lost("other", "null", 3, false)
 	states := `{"namespace":"ns","key":"k","revisions":[` +
 		`{"revision":12,"state":"settled","op":"put","value":"theirs","bytes":6,"updated_at":1700000060,"host":"","here":false,"seq":12},` +
-		`{"revision":9,"state":"lost","op":"put","value":"mine","bytes":4,"updated_at":1700000000,"lost_at":1700000060,"host":"","here":true,"seq":9},` +
+		`{"revision":9,"state":"lost","op":"put","value":"earlier","bytes":7,"updated_at":1700000000,"lost_at":1700000060,"host":"","here":false,"seq":9,"apart":true},` +
 		`{"revision":3,"state":"settled","op":"put","value":"before","bytes":6,"updated_at":1600000000,"host":"","here":true,"seq":3}]}`
 	d := newDaemon(t, map[string]answer{
 		"GET /_botwired/revisions/lost?limit=1000":              {200, `{"lost":[` + first + `],"next":"17"}`},

@@ -261,11 +261,11 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to st
 }
 
 // stateToUndo returns the state that an undo brings back: that of revision to, or without one the state before
-// the newest, but none that upstream has refused, or that has lost a conflict. It returns nil if the daemon refuses the undo.
+// the newest, but none that upstream has refused, or that was never in force here. It returns nil if the daemon refuses the undo.
 func stateToUndo(states *api.Revisions, to string) *api.Revision {
 	for i := 1; i < len(states.Revisions); i++ { // the first one is the current state
 		switch r := &states.Revisions[i]; {
-		case to != "" && !isNamed(r, to), to == "" && (r.State == "dead" || r.State == "lost"):
+		case to != "" && !isNamed(r, to), to == "" && (r.State == "dead" || r.Apart):
 		case to == "" && (r.State == "unsealed" || states.Revisions[0].Gap != ""):
 			return nil
 		default:
@@ -305,7 +305,7 @@ func newDiffCommand(p *Program, settings *Settings) *cobra.Command {
 func compared(states *api.Revisions, names []string) (from, to *api.Revision, err error) {
 	to = &states.Revisions[0]
 	if len(names) == 0 {
-		before := slices.IndexFunc(states.Revisions[1:], func(r api.Revision) bool { return r.State != "lost" }) + 1
+		before := slices.IndexFunc(states.Revisions[1:], func(r api.Revision) bool { return !r.Apart }) + 1
 		switch {
 		case before == 0:
 			return nil, nil, fmt.Errorf("%s has no earlier state that is kept", term.Printable(entryID{states.Namespace, states.Key}.String()))

@@ -204,12 +204,12 @@ func isLater(v *Version, now *cache.Item) bool {
 }
 
 // earlierVersion returns the version that to names, or without a name the one before the newest. It skips
-// writes that upstream has refused, and what has lost a conflict, unless to names one. missing says why versions may be missing.
+// writes that upstream has refused, and other hosts' states that were never in force here, unless to names one. missing says why versions may be missing.
 func earlierVersion(id journal.ID, versions []Version, to VersionName, missing error) (*Version, error) {
 	given := to != VersionName{}
 	found := slices.IndexFunc(versions, func(v Version) bool { return given && to.names(&v) })
 	if !given && len(versions) > 1 {
-		found = slices.IndexFunc(versions[1:], func(v Version) bool { return !v.lost() && v.State != journal.PastDead }) + 1 // guard 13.100
+		found = slices.IndexFunc(versions[1:], func(v Version) bool { return !v.Apart && v.State != journal.PastDead }) + 1 // guard 13.100
 	}
 	switch {
 	case missing != nil && (found < 0 || !given && found == 0): // guard 9.67
@@ -298,7 +298,7 @@ func together(here, there []Version, trimmed bool) (all []Version) {
 			same := isSame(&mine, v)
 			if same {
 				v.Seq, v.Gap, v.Follows = mine.Seq, mine.Gap, mine.Follows
-				if mine.lost() {
+				if mine.lost() { // guard 17.74
 					v.State, v.LostAt = mine.State, mine.LostAt
 				}
 			}

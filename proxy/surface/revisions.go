@@ -65,7 +65,7 @@ func (s *Surface) listLost(w http.ResponseWriter, _ *http.Request, p *Parameters
 func revisionOf(v *memory.Version) api.Revision {
 	d := api.Revision{
 		Revision: given(v.Revision), State: string(v.State), Op: v.Op.String(), UpdatedAt: v.WrittenAt,
-		Host: v.Host, Here: v.Here, Author: v.Author, Seq: given(v.Seq), LostAt: given(v.LostAt), Gap: string(v.Gap),
+		Host: v.Host, Here: v.Here, Author: v.Author, Seq: given(v.Seq), LostAt: given(v.LostAt), Apart: v.Apart, Gap: string(v.Gap),
 	}
 	if v.Op == journal.Put {
 		d.Value, d.Bytes, d.CreatedAt = &v.Value, wire.CodePoints(v.Value), given(v.CreatedAt)

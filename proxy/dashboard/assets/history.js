@@ -75,7 +75,7 @@ function Since({ version: v, present, busy, undoTo }) {
 // Versions shows one of them against the present one: at first the one that at names, or the one before it.
 function Versions({ versions, at, busy, undoTo }) {
   const [name, choose] = useState(at);
-  const chosen = versions.find((v) => nameOf(v) === name) ?? versions.slice(1).find((v) => v.state !== "lost") ?? versions[1] ?? versions[0];
+  const chosen = versions.find((v) => nameOf(v) === name) ?? versions.slice(1).find((v) => !v.apart) ?? versions[1] ?? versions[0];
   const back = (v) => { // it stays chosen: a double click is no undo of the undo
     choose(nameOf(v));
     undoTo(v);
