@@ -125,7 +125,7 @@ func TestLoseToDelete(t *testing.T) {
 	no(t, j.Fence.LoseToDelete(w, w.UpdatedAt+5, "another host deleted it later"))
 	for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
 		expect(t, j, key("a"), journal.Absent, "")
-		wantPast(t, j, key("a"), " theirs shown", "2 ours lost", "1 ours settled")
+		wantPast(t, j, key("a"), " theirs shown", "2 ours lost", "1 ours gone")
 	}
 }
 
