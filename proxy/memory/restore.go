@@ -43,7 +43,7 @@ func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (wr
 	lost := m.view.hasDataLoss(namespace)
 	rows, complete, _, err := m.Look(ctx, namespace, nil)
 	known := err == nil
-	if !known && !(anyhow && isUnavailable(err)) { // guard 9.62
+	if !known && (!anyhow || !isUnavailable(err)) { // guard 9.62
 		return nil, false, err
 	}
 	// A list that may lack keys may end the data loss, but does not show that upstream has them again.
