@@ -126,7 +126,7 @@ func (d *daemon) openFlusher() {
 		Timeout:        d.config.Upstream.Timeout,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) }, OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
-		OnNamespaceFull: d.sizes.Learn, Logger: d.logger,
+		Logger: d.logger,
 	})
 }
 
