@@ -154,6 +154,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	}
 	if err == nil {
 		c.tell()
+		f.j.Listings.adds(f.namespace, rows)
 	}
 	if err != nil {
 		return fmt.Errorf("listing of %s: %w", f.namespace, err)

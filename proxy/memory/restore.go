@@ -287,7 +287,7 @@ func (r *Restorer) write(ids []journal.ID, done map[string]bool) (written []jour
 		case err == nil:
 			done[id.Key] = true
 			written = append(written, w)
-		case errors.Is(err, journal.ErrFull):
+		case errors.Is(err, journal.ErrFull), IsNamespaceFull(err):
 			return written, nil
 		case !errors.Is(err, journal.ErrChanged):
 			return written, err
@@ -307,7 +307,7 @@ func (r *Restorer) writeOne(id journal.ID) (journal.Write, error) {
 		return journal.Write{}, journal.ErrChanged
 	}
 	w := journal.NewWrite{ // guard 17.30
-		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Author: state.Author, Held: true,
+		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Author: state.Author,
 		WrittenAt: beforeAll, LosesTies: true, Fenced: true,
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
 	}
