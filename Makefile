@@ -76,7 +76,6 @@ UNRACED_TESTS := $(UNRACED_TESTS)|TestMergesForTombstonesAreFew|TestEveryDamageI
 UNRACED_TESTS := $(UNRACED_TESTS)|TestEveryDamageIsRecoveredFrom|TestEveryFaultOfALayoutIsNoticed
 UNRACED_TESTS := $(UNRACED_TESTS)|TestADamagedByteInALogLosesOneWrite|TestReceiptsBesideDamagedOnes
 UNRACED_TESTS := $(UNRACED_TESTS)|TestCreationCutOff|TestStartCutOff|TestLogWithRoomLeft|TestIdleJournalWritesNothing
-UNRACED_TESTS := $(UNRACED_TESTS)|TestSizesOfManyNamespacesTakeLittleMemory|TestTheCountFollowsARepair
 UNRACED_TESTS := $(UNRACED_TESTS)|TestReceiptsAreBounded|TestVersionsOfRemovedCopiesAreHistory
 UNRACED_TESTS := $(UNRACED_TESTS)|TestMaintainBoundsTheHistory|TestPendingListOfRandomStates
 UNRACED_TESTS := $(UNRACED_TESTS)|TestFullDiskGivesUpCopies|TestFullDiskGivesUpCopiesDuringAnOutage

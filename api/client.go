@@ -205,7 +205,7 @@ func (r *Refused) Detail() string {
 // The remedies that the status, the commands and the MCP tools name.
 const (
 	RemedyAccess = "look at upstream.url and upstream.headers"
-	RemedyRoom   = "delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more"
+	RemedyRoom   = "delete entries that are not needed, or have upstream give the namespace more room"
 )
 
 // WantsToken reports whether the daemon itself refuses the request because it wants its token.

@@ -61,12 +61,11 @@ func Kinds() map[Kind]Level {
 		"disk_failed": LevelCritical, "writes_refused": LevelCritical, "no_bucket": LevelCritical,
 		"upstream_lost": LevelCritical, "data_loss": LevelCritical,
 		"upstream_down": LevelWarning, "writes_paused": LevelWarning, "reads_refused": LevelWarning, "not_opened": LevelWarning,
-		"dead_letters": LevelWarning, "namespace_full": LevelWarning, "quota_used_up": LevelWarning, "quota_delays": LevelWarning,
+		"dead_letters": LevelWarning, "namespace_full": LevelWarning, "namespace_nearly_full": LevelWarning, "quota_used_up": LevelWarning, "quota_delays": LevelWarning,
 		"disk_damaged": LevelWarning,
 		"stopping":     LevelNotice, "rebuilding": LevelNotice, "upstream_degraded": LevelNotice, "unwatched": LevelNotice,
 		"throttled": LevelNotice, "failing": LevelNotice, "quota_low": LevelNotice,
-		"namespace_nearly_full": LevelNotice,
-		"safe":                  LevelOK,
+		"safe": LevelOK,
 	}
 }
 
@@ -219,17 +218,18 @@ type NamespaceStatus struct {
 	OlderAnswers int `json:"older_answers"`
 	// Quota is null if the namespace has none, or has not used it yet.
 	Quota *Quota `json:"quota"`
-	// Bytes is the known size of the namespace. BytesLimit is null if there is no limit. A limit that
-	// upstream has reported also has a time until which it applies.
-	Bytes             int64      `json:"bytes"`
-	BytesLimit        *int64     `json:"bytes_limit"`
-	BytesLimitLearned *time.Time `json:"bytes_limit_learned_until,omitempty"`
+	// Full says why upstream takes no puts: it has no room for more in the namespace.
+	Full string `json:"full,omitempty"`
+	// Bytes is what upstream's last list of the namespace adds up to; 0 if none is known. BytesLimit is
+	// quota.namespace_bytes; null if there is none.
+	Bytes      int64  `json:"bytes"`
+	BytesLimit *int64 `json:"bytes_limit"`
 }
 
 const nearlyFullPercent = 80
 
-// IsFull reports whether the namespace has reached its limit: writes that make it larger are refused.
-func (n *NamespaceStatus) IsFull() bool { return n.BytesLimit != nil && n.Bytes >= *n.BytesLimit }
+// IsFull reports whether upstream has no room for more in the namespace: its puts wait.
+func (n *NamespaceStatus) IsFull() bool { return n.Full != "" }
 
 // IsNearlyFull reports whether the namespace holds at least 80 % of its limit.
 func (n *NamespaceStatus) IsNearlyFull() bool {

@@ -12,10 +12,10 @@ import (
 
 // Namespaces that need attention come first.
 func TestNamespacesThatNeedAttention(t *testing.T) {
-	few, at := int64(10), time.Now()
+	at := time.Now()
 	all := []api.NamespaceStatus{
 		{Namespace: "busy", Pending: 9},
-		{Namespace: "full", Bytes: 10, BytesLimit: &few},
+		{Namespace: "full", Full: "HTTP 507"},
 		{Namespace: "idle"},
 		{Namespace: "locked", Paused: "HTTP 401"},
 		{Namespace: "locked too", Paused: "HTTP 401", Pending: 3},

@@ -86,7 +86,7 @@ type Quota struct {
 	WritesPerDay int           // per namespace and Period; 0 means no quota
 	Period       time.Duration // at least a second
 	MaxAge       time.Duration // how long a write waits to save quota, while quota is left
-	// NamespaceBytes is the most that a namespace may hold, as a listing counts it; 0 means no limit.
+	// NamespaceBytes is the most that a namespace may hold upstream, as a listing counts it; 0 means that nobody knows.
 	NamespaceBytes int64
 }
 

@@ -105,7 +105,7 @@ func Settings() []Setting {
 			Doc:   "how long a write waits at most for newer ones to its entry, to save quota; it waits longer only if the quota would not last",
 			codec: duration(zeroOrMore, func(c *Config) *time.Duration { return &c.Quota.MaxAge })},
 		{Name: "quota.namespace_bytes", Documented: "`50MB` for botwire.dev, else none (`0`)", Overridable: true, Live: true,
-			Doc:   "about the most that a namespace may hold, as LIST counts `bytes`; a write that would cross it is refused with 413",
+			Doc:   "about the most that a namespace may hold upstream, as LIST counts `bytes`; from 80 % of it on, the status warns",
 			codec: size(zeroOrMore, maxSize, func(c *Config) *int64 { return &c.Quota.NamespaceBytes }),
 			derive: func(c *Config, _ places) {
 				if isBotWires(c.Upstream.URL) {

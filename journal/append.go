@@ -20,8 +20,8 @@ func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.pending.ready(w.ID); err != nil {
 		return Write{}, err
 	}
-	a := &appending{copies: j.copies, NewWrite: w, sizing: sizing{anySize: w.Held}, unlock: func() {}}
-	if err := j.copies.sizes.fits(w.Namespace, a.run); err != nil {
+	a := &appending{copies: j.copies, NewWrite: w, unlock: func() {}}
+	if err := a.run(); err != nil {
 		j.full.found(err, true) // guard 3.31
 		return Write{}, err
 	}
@@ -36,9 +36,6 @@ func (a *appending) journaled() Write {
 
 // run journals the write. It gives a delete an updated_at no earlier than the settled copy's.
 func (a *appending) run() (err error) {
-	if err := a.copies.prepare(a); err != nil {
-		return err
-	}
 	if a.Op == Delete {
 		a.unlock = a.copies.lock(a.Namespace)
 		defer a.unlock()
@@ -52,16 +49,13 @@ func (a *appending) run() (err error) {
 // follow reads the entry's settled copy, which the write follows. The caller holds the copies lock.
 func (a *appending) follow() error {
 	copied, err := a.copies.head(a.ID)
-	if a.notBefore = copied.UpdatedAt; !a.looked {
-		a.base = copied.ListBytes
-	}
+	a.notBefore = copied.UpdatedAt
 	return err
 }
 
 // appending is the change that journals one write.
 type appending struct {
 	NewWrite
-	sizing
 	copies    *copies
 	notBefore float64 // Unix seconds: a lower bound for updated_at
 	frees     int64   // bytes of the budget that the same change frees
@@ -135,9 +129,6 @@ func (a *appending) admit(tx *store.Tx) error {
 	if err := p.roomFor(tx.Totals(), a, latest, exists); err != nil {
 		return err
 	}
-	if err := a.copies.admitSize(a, &latest, exists); err != nil {
-		return err
-	}
 	if exists && p.wasSent(a.ID, latest.Seq) { // guard 14.9
 		left, err := p.leave(tx, a.ID, &latest)
 		if err != nil {
@@ -157,11 +148,14 @@ func (a *appending) admit(tx *store.Tx) error {
 // write.
 func (p *pendingSet) roomFor(t record.Totals, a *appending, latest record.Pending, exists bool) error {
 	size := (&record.Pending{Bytes: int32(len(a.Value))}).Size(a.ID)
-	adds := size - a.frees + entryMemory - record.Overhead // guard 3.12
+	grows := size + entryMemory - record.Overhead // guard 3.12
 	if exists {
-		adds = size - a.frees - latest.Size(a.ID)
+		grows = size - latest.Size(a.ID)
 	}
-	return p.room(t, adds, size)
+	if err := p.roomIn(a.Namespace, a.Op, grows); err != nil {
+		return err
+	}
+	return p.room(t, grows-a.frees, size) // guard 3.69
 }
 
 func (p *pendingSet) nextVersion(tx *store.Tx, a *appending, latest record.Pending, exists bool) record.Pending {

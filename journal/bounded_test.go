@@ -3,7 +3,6 @@ package journal_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"runtime"
 	"strings"
@@ -28,10 +27,7 @@ type grown struct {
 
 func newGrown(t *testing.T) *grown {
 	t.Helper()
-	sizes := journal.NewSizes(journal.SizesOptions{
-		Limit: func(string) int64 { return 0 }, Logger: slog.New(slog.DiscardHandler),
-	})
-	j, err := journal.Open(journal.Options{Dir: t.TempDir(), Sizes: sizes})
+	j, err := journal.Open(journal.Options{Dir: t.TempDir()})
 	no(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	no(t, j.Run(ctx))

@@ -20,7 +20,6 @@ type copies struct {
 	store   *store.Store
 	readers *readersLock
 	pending *pendingSet
-	sizes   *Sizes
 	logger  *slog.Logger
 
 	// stripes are the copies locks. Each namespace belongs to one stripe. Only the holder of its lock

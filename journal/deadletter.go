@@ -123,7 +123,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, ErrNewer
 	}
 	r := &retrying{dead: l, letters: j.dead, appending: appending{
-		copies: j.copies, frees: l.Size(), unlock: unlock, sizing: sizing{anySize: true},
+		copies: j.copies, frees: l.Size(), unlock: unlock,
 		NewWrite: NewWrite{
 			ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes), Author: l.Author,
 			If: func(newest uint64) bool { return newest <= last }, // guard 13.11
@@ -132,9 +132,6 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if last != AnyWrite {
 		r.WrittenAt, r.LosesTies, r.Fenced = l.WrittenAt, l.LosesTies, true // guard 17.10
 	}
-	if err := j.copies.prepare(&r.appending); err != nil {
-		return Write{}, err
-	}
 	settled, err := j.copies.head(l.ID) // no write settles while the copies lock is held
 	if err != nil {
 		return Write{}, err
@@ -142,9 +139,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if last != AnyWrite && isNewer(&settled, &l, last) {
 		return Write{}, ErrNewer
 	}
-	if r.notBefore = settled.UpdatedAt; !r.looked {
-		r.base = settled.ListBytes
-	}
+	r.notBefore = settled.UpdatedAt
 	if err := j.store.Update(r); err != nil {
 		return Write{}, err
 	}

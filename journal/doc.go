@@ -14,8 +14,8 @@
 //   - All callers see the writes to an entry in one order, the order of their
 //     sequence numbers (contract 5). Callers that write at the same time share a batch
 //     and its fsync.
-//   - Append refuses a write that makes a namespace larger than about its limit (contract 18). It
-//     returns a [NamespaceFullError] before anything is written; see [Sizes].
+//   - While upstream has no room for more in a namespace, its pending writes take a part of the
+//     budget: beyond it, Append returns a [NamespaceFullError] before anything is written (contract 18).
 //   - A write leaves the pending set only by [Journal.Settle], by [Journal.DeadLetter], by
 //     [Fence.Lose], or because a newer write to the same entry took its place (contract
 //     13). In the same batch it leaves a receipt.
@@ -47,6 +47,6 @@
 //     after the other, and are read from the disk before the next lock is taken;
 //   - the store's order lock: all changes have one order;
 //   - the readers' lock: readers see a consistent state;
-//   - one of the innermost locks, whose holders take no other lock: those of [Sizes], the index
-//     of dead letters, the losses, the generations of receipts, and [Trust].
+//   - one of the innermost locks, whose holders take no other lock: those of [Listings], the
+//     index of dead letters, the losses, the generations of receipts, and [Trust].
 package journal

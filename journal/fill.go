@@ -224,9 +224,7 @@ func (f *filling) Fill(tx *store.Tx) error {
 		f.seen.confirm(f.id, f.confirmedAt) // guard 9.14
 	}
 	f.row.fill(tx)
-	if f.setCopy != nil || f.row.changes() {
-		f.sizes.found(f.id.Namespace, f.state.ListBytes)
-	} else {
+	if f.setCopy == nil && !f.row.changes() {
 		defer f.unlock()
 		f.readers.Lock()
 		defer f.readers.Unlock()

@@ -49,8 +49,9 @@ type Options struct {
 	// each state that upstream has confirmed: after a power cut, [Journal.Seen] is not older than any such state. It
 	// may be nil, and return nil. Like NotBefore, it must be quick, and must not call the journal.
 	Seen func() []byte
-	// Sizes bounds the size of namespaces; nil means no bound.
-	Sizes *Sizes
+	// Full reports whether upstream takes no puts of a namespace, as it has no room for more in it: their pending writes
+	// then have a part of MaxBytes. It may be nil. Like NotBefore, it must be quick, and must not call the journal.
+	Full func(namespace string) bool
 	// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
 	// the journal rejects the listing. The zero value means no bound.
 	LossLimit LossLimit
@@ -85,9 +86,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Sizes == nil {
-		o.Sizes = NewSizes(SizesOptions{Limit: func(string) int64 { return 0 }, Logger: o.Logger})
 	}
 	o.FS = diskfs.Patient(o.FS, o.Logger) // guard 2.10
 	return o

@@ -219,7 +219,6 @@ func (l *listed) Fill(tx *store.Tx) error {
 		l.readers.changed(Change{ID: ID{Namespace: namespace}}) // guard 8.7
 		return nil
 	}
-	l.sizes.loosen(namespace)
 	if l.replaces {
 		dropListing(tx, namespace)
 	}

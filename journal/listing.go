@@ -158,6 +158,7 @@ func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	}
 	if err == nil {
 		c.tell()
+		f.j.Listings.adds(f.namespace, rows)
 		err = f.j.copies.boundLosses()
 	}
 	if err != nil {

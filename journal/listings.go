@@ -1,8 +1,12 @@
 package journal
 
 import (
+	"context"
 	"errors"
+	"strings"
+	"sync"
 
+	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 	"github.com/botwired/botwired/journal/internal/walk"
 )
@@ -11,6 +15,62 @@ import (
 type Listings struct {
 	store  *store.Store
 	copies *copies
+
+	mu    sync.Mutex
+	bytes map[string]int64 // what the last listing of each namespace adds up to; none is 0
+}
+
+// Bytes calls yield for each namespace with what its last listing adds up to, as upstream counts it. After a start, that
+// is what the kept rows add up to. yield must be quick, and must not call the journal.
+func (l *Listings) Bytes(yield func(namespace string, bytes int64)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for namespace, bytes := range l.bytes {
+		yield(namespace, bytes)
+	}
+}
+
+// BytesOf returns that of one namespace; 0 if none is known.
+func (l *Listings) BytesOf(namespace string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes[namespace]
+}
+
+// adds notes what upstream's rows of a namespace add up to.
+func (l *Listings) adds(namespace string, rows []Row) {
+	sum := int64(0)
+	for _, r := range rows {
+		sum += int64(r.ListBytes)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bytes[namespace] = sum; sum == 0 {
+		delete(l.bytes, namespace)
+	}
+}
+
+// sum adds up the kept rows of the namespaces of which upstream has sent no listing since the start. Damage ends it early.
+func (l *Listings) sum(ctx context.Context) (err error) {
+	sums := make(map[string]int64)
+	snapshot := l.store.Snapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	prefix := []byte(record.RowPrefix)
+	err = store.ScanPrefix(snapshot, prefix, func(key, body []byte, _ uint32) error {
+		namespace, k, ok := strings.Cut(string(key[len(prefix):]), "/")
+		if row, err := record.DecodeRow(k, body); ok && err == nil {
+			sums[namespace] += int64(row.ListBytes)
+		}
+		return ctx.Err()
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for namespace, bytes := range sums {
+		if _, listed := l.bytes[namespace]; !listed {
+			l.bytes[namespace] = bytes
+		}
+	}
+	return ignoreDamage(err)
 }
 
 // Head returns the listing of a namespace without its rows; ok is false if there is none.

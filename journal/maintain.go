@@ -41,9 +41,6 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	tasks.Go(func() error {
 		return everySecond(ctx, func() error { return j.use(j.pending.receipts.maintain) })
 	})
-	tasks.Go(func() error {
-		return everySecond(ctx, func() error { return j.use(func() error { return j.opts.Sizes.maintain(ctx) }) })
-	})
 	// guard 3.29
 	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // Err records what it finds
 	return tasks.Wait()

@@ -28,13 +28,13 @@ func Open(opts Options) (*Journal, error) {
 		return nil, refusedStart(opts.Dir, err)
 	}
 	pending.store, pending.exact, pending.named, pending.notBefore = s, opts.Exact, opts.Named, opts.NotBefore
+	pending.full = opts.Full
 	pending.receipts = &generations{store: s, most: opts.receiptsKept, logger: opts.Logger}
 	if err := pending.receipts.load(); err != nil {
 		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
 	}
 	copies := newCopies(s, readers, opts.Logger)
-	copies.pending, copies.sizes, copies.engineSeen = pending, opts.Sizes, opts.Seen
-	opts.Sizes.copies = copies
+	copies.pending, copies.engineSeen = pending, opts.Seen
 	copies.trust.lossLimit = opts.LossLimit
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
@@ -57,7 +57,7 @@ func Open(opts Options) (*Journal, error) {
 		Trust:    copies.trust,
 		Keys:     &Keys{store: s, copies: copies},
 		History:  &History{store: s, pending: pending, copies: copies, losses: lost},
-		Listings: &Listings{store: s, copies: copies},
+		Listings: &Listings{store: s, copies: copies, bytes: make(map[string]int64)},
 		opts:     opts, store: s, pending: pending, copies: copies, dead: dead, losses: lost,
 		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
 		history:  &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},

@@ -23,6 +23,7 @@ type pendingSet struct {
 	budget  int64          // 0 means no bound
 	reserve int64          // disk space to keep free, for error messages
 
+	full  func(namespace string) bool // Options.Full; may be nil
 	exact bool                        // Options.Exact
 	named func(namespace string) bool // Options.Named; may be nil
 	// notBefore is Options.NotBefore; nil if not set. It is called in the store's order.
@@ -63,6 +64,28 @@ func (p *pendingSet) room(t record.Totals, adds, writes int64) error {
 	}
 	if p.store.Low(writes) {
 		return fmt.Errorf("%w: the disk, or this user's quota on it, has less than the %s free that journal.disk_reserve keeps (a free inode counts as 1 MiB: df, df -i); it takes writes again when there is room", ErrFull, mebibytes(p.reserve))
+	}
+	return nil
+}
+
+// fullShare is the divisor of Options.MaxBytes that bounds the pending writes of a full namespace.
+const fullShare = 8
+
+// roomIn returns an error if a put would have the pending writes of a full namespace take more than their share of the
+// budget. grows is what the write adds to what they take.
+func (p *pendingSet) roomIn(namespace string, op Op, grows int64) error {
+	if op != Put || p.budget == 0 || grows <= 0 || p.full == nil {
+		return nil
+	}
+	p.readers.RLock()
+	taken := int64(0)
+	if space := p.index.Space(namespace); space != nil {
+		entries, bytes := space.Newest()
+		taken = bytes + int64(entries)*(entryMemory-record.Overhead)
+	}
+	p.readers.RUnlock()
+	if most := p.budget / fullShare; taken+grows > most && p.full(namespace) { // guard 18.45
+		return &NamespaceFullError{Namespace: namespace, Pending: taken, Most: most}
 	}
 	return nil
 }

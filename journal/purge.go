@@ -52,7 +52,6 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64)
 			return p.done, err
 		}
 	}
-	j.copies.sizes.loosen(namespace)
 	p.done.Pending = p.waiting()
 	return p.done, j.store.Scrub(ctx, p.spans())
 }

@@ -13,7 +13,7 @@ import (
 const rebuildChunk = 256
 
 // Run checks the store for damage, rebuilds the pending index, compares the store with its state
-// record, and counts the sizes of namespaces. Until it has finished, the journal looks up each
+// record, and adds up the listings. Until it has finished, the journal looks up each
 // requested entry in the store. Run replaces a damaged table if only settled copies, listings and
 // receipts in it cannot be read.
 //
@@ -28,7 +28,7 @@ func (j *Journal) Run(ctx context.Context) error {
 		err = j.use(func() error { return j.rebuild(ctx) })
 	}
 	if err == nil {
-		err = j.countSizes(ctx)
+		err = j.use(func() error { return j.Listings.sum(ctx) })
 	}
 	if err != nil {
 		return refusedStart(j.opts.Dir, err)
@@ -51,17 +51,6 @@ func (j *Journal) rebuild(ctx context.Context) error {
 		close(j.rebuilt)
 	}
 	return nil
-}
-
-func (j *Journal) countSizes(ctx context.Context) error {
-	_, err := j.Keys.Namespaces("", 1, func(namespace string) bool {
-		j.opts.Sizes.loosen(namespace)
-		return false
-	})
-	if err != nil && !store.IsDamage(err) {
-		return err
-	}
-	return j.use(func() error { return j.opts.Sizes.countLoose(ctx, true) })
 }
 
 // Rebuilt returns a channel that is closed when the pending index is complete.

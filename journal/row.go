@@ -22,7 +22,6 @@ type rowChange struct {
 	stripe  *stripe
 	listing string
 	write   func(*store.Tx) // nil if the listing on disk stays unchanged
-	had     int             // list bytes of the row before the change; 0 if there was none
 	// absentAt is a time, in Unix seconds, at which upstream did not list the entry; 0 if none is known.
 	absentAt float64
 }
@@ -57,7 +56,6 @@ func (c *copies) bringRow(namespace string, k knownRow) (*rowChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	change.had = old.ListBytes
 	if h.Complete && !kept && h.FetchedAt != 0 {
 		change.absentAt = max(h.FetchedAt, c.seen.get(ID{Namespace: namespace}).confirmedAt)
 	}

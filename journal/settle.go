@@ -38,7 +38,6 @@ func (j *Journal) Settle(w Write) error {
 			settled(tx, last == nil, row.absentAt) // guard 7.10
 			row.fill(tx)
 			forgets(tx)
-			j.copies.sizes.accepted(&w, max(past.ListBytes, row.had))
 			marks.fill(tx) // guard 13.14
 		}
 		if err := j.store.Update(r); err != nil || !marks.more {
@@ -212,9 +211,6 @@ func (r *retiring) Fill(tx *store.Tx) error {
 	}
 	tx.DeletePending(r.w.ID, &latest)
 	r.fill(tx, &latest)
-	if r.state != record.ReceiptSettled {
-		r.copies.sizes.loosen(r.w.Namespace) // guard 18.29
-	}
 	p.receipts.add(tx, &record.Receipt{
 		ID: r.w.ID, Seq: latest.Seq, Op: latest.Op, State: r.state,
 		WrittenAt: latest.WrittenAt, SettledAt: max(unixNow(), latest.WrittenAt), Reason: r.reason,

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -47,9 +48,6 @@ type NewWrite struct {
 	// journal refuses the write with [ErrChanged]. The journal may call If more than once; the last
 	// answer counts. If must be quick and must not call the journal.
 	If func(newest uint64) bool
-	// Held says that upstream already holds the write: the journal does not refuse it for its
-	// namespace's size.
-	Held bool
 	// Author names the program that writes, as far as it is known; only the history shows it.
 	Author string
 	// WrittenAt is the time of the write in Unix seconds of the wall clock; 0 means now. The fence
@@ -219,6 +217,18 @@ type Ending struct {
 
 func endingOf(v *record.Pending, state ReceiptState) Ending {
 	return Ending{Seq: v.Seq, Op: v.Op, Bytes: int(v.Bytes), State: state}
+}
+
+// NamespaceFullError refuses a put with which the pending writes of a namespace that is full upstream would take more
+// than their share of the budget. Nothing was written.
+type NamespaceFullError struct {
+	Namespace     string
+	Pending, Most int64 // bytes of the budget that they take, and may take
+}
+
+func (e *NamespaceFullError) Error() string {
+	return fmt.Sprintf("namespace %s is full upstream, and its pending writes take %s of the %s that they may take then (an eighth of journal.max_bytes). "+
+		"Delete entries: deletes go upstream, and the writes follow", e.Namespace, mebibytes(e.Pending), mebibytes(e.Most))
 }
 
 var (

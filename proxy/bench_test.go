@@ -41,9 +41,6 @@ func benched(b *testing.B, stored journal.Options, up memory.Upstream, fake *fak
 	answers, err := cache.New(64 << 20)
 	noError(b, err)
 	b.Cleanup(answers.Close)
-	stored.Sizes = journal.NewSizes(journal.SizesOptions{
-		Limit: func(string) int64 { return 50_000_000_000 }, Logger: slog.New(slog.DiscardHandler),
-	})
 	j, err := journal.Open(stored)
 	noError(b, err)
 	j.Subscribe(func(c journal.Change) { answers.Changed(c.Namespace, c.Key) })

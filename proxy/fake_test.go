@@ -322,9 +322,16 @@ func (f *fakeFlusher) Paused(namespace string) string {
 	return map[string]string{"locked": "HTTP 401"}[namespace]
 }
 
+func (f *fakeFlusher) Full(namespace string) string {
+	return map[string]string{"full": "HTTP 507: namespace full is full"}[namespace]
+}
+
 func (f *fakeFlusher) Waits(namespace string) (why string, until time.Time) {
 	if why := f.Paused(namespace); why != "" {
 		return "paused: " + why, time.Unix(2e9, 0)
+	}
+	if why := f.Full(namespace); why != "" {
+		return "full: " + why, time.Unix(2e9, 0)
 	}
 	return "", time.Time{}
 }

@@ -201,7 +201,7 @@ func TestImportOverARestoredCopy(t *testing.T) {
 		s.upstream.clock = float64(time.Now().Unix())
 		s.learn(imported, "there")
 		restored := journal.NewWrite{
-			ID: imported, Op: journal.Put, Value: "there", ListBytes: 5, Held: true, WrittenAt: beforeAll, LosesTies: true, Fenced: true,
+			ID: imported, Op: journal.Put, Value: "there", ListBytes: 5, WrittenAt: beforeAll, LosesTies: true, Fenced: true,
 		}
 		if _, err := s.journal.Append(restored); err != nil {
 			t.Fatal(err)

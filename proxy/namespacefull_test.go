@@ -1,11 +1,9 @@
 package proxy_test
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,52 +11,73 @@ import (
 	"github.com/botwired/botwired/proxy"
 )
 
-// A write for which its namespace has no room gets a 413 with the reason. The status shows the sizes of
-// namespaces with pending writes and of nearly full ones.
-func TestAFullNamespaceIsTold(t *testing.T) {
-	limits := map[string]int64{"n": 100, "learnt": 0, "other": 0}
-	sizes := journal.NewSizes(journal.SizesOptions{
-		Limit: func(namespace string) int64 { return limits[namespace] }, Logger: slog.New(slog.DiscardHandler),
+// A put for which a full namespace has no room left here gets a 413 with the reason.
+func TestAPutBeyondAFullNamespacesShare(t *testing.T) {
+	s := newSidecar(t, func(j *journal.Options, _ *proxy.Options) {
+		j.MaxBytes, j.Full = 80_000, func(namespace string) bool { return namespace == "full" }
 	})
-	s := newSidecar(t, func(j *journal.Options, o *proxy.Options) { j.Sizes, o.Sizes = sizes, sizes })
-	s.put(id("n", "k"), strings.Repeat("é", 90)) // characters count
-	s.put(id("learnt", "k"), "1234")
-	s.put(id("other", "k"), "v")
-	sizes.Learn("learnt")
-	const why = "the write was not taken, and nothing of it is kept: namespace n is full: it holds about 90 bytes, this write adds 11, " +
-		"and quota.namespace_bytes allows 100. Delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more"
-	w := s.do(http.MethodPut, "/memory/n/more", `{"value":"12345678901"}`)
-	var refused struct{ Detail string }
-	decode(t, w, &refused)
-	if w.Code != http.StatusRequestEntityTooLarge || refused.Detail != why {
-		t.Errorf("got %d %s, want 413 %s", w.Code, refused.Detail, why)
+	s.put(id("full", "k"), strings.Repeat("v", 9000))
+	more := `{"value":"` + strings.Repeat("v", 500) + `"}`
+	wantDetail(t, s.do(http.MethodPut, "/memory/full/more", more), http.StatusRequestEntityTooLarge,
+		"the write was not taken, and nothing of it is kept: namespace full is full upstream, and its pending writes take ")
+	if w := s.do(http.MethodPut, "/memory/other/more", more); w.Code != http.StatusOK {
+		t.Errorf("in another namespace: %d %s", w.Code, w.Body)
 	}
-	w = s.do(http.MethodPut, "/memory/learnt/more", `{"value":"v"}`)
-	decode(t, w, &refused)
-	const learnt = "namespace learnt is full: upstream has refused a write for that when it held about 4 bytes"
-	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(refused.Detail, learnt) {
-		t.Errorf("got %d %s, want 413 and %s", w.Code, refused.Detail, learnt)
+	if w := s.do(http.MethodDelete, "/memory/full/k", ""); w.Code != http.StatusOK {
+		t.Errorf("a delete: %d %s", w.Code, w.Body)
 	}
+}
 
-	written, _, err := s.journal.Newest(id("n", "k"))
-	if err == nil {
-		err = s.journal.Settle(written)
+// The status tells of namespaces that are full, or nearly so by upstream's last list, and names what to delete.
+func TestAFullNamespaceIsTold(t *testing.T) {
+	limits := map[string]int64{"nearly": 1000, "roomy": 1001}
+	s := newSidecar(t, func(_ *journal.Options, o *proxy.Options) {
+		o.MaxBytes = func(namespace string) int64 { return limits[namespace] }
+	})
+	for _, namespace := range []string{"full", "nearly", "roomy", "free"} {
+		rows := []journal.Row{
+			{Key: "a", ListBytes: 100, UpdatedAt: 1}, {Key: "b", ListBytes: 400, UpdatedAt: 2},
+			{Key: "c", ListBytes: 99, UpdatedAt: 3}, {Key: "d", ListBytes: 201, UpdatedAt: 4},
+		}
+		if err := s.journal.BeginListing(namespace).Commit(rows, true); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.put(id("full", "more"), strings.Repeat("v", 1000)) // it is not upstream
 	type namespace struct {
-		Namespace string
-		Bytes     int
-		Limit     *int       `json:"bytes_limit"`
-		Learned   *time.Time `json:"bytes_limit_learned_until"`
+		Namespace, Full string
+		Bytes           int
+		Limit           *int `json:"bytes_limit"`
 	}
-	var got struct{ Namespaces []namespace }
+	type finding struct {
+		Kind, Level, Text, Remedy string
+	}
+	var got struct {
+		Namespaces []namespace
+		Summary    struct {
+			finding
+			Also []finding
+		}
+	}
 	decode(t, s.get("/_botwired/status"), &got)
-	four, hundred := 4, 100
-	until := sizes.Of("learnt").LearnedUntil.UTC().Round(time.Millisecond)
-	want := []namespace{{"learnt", 4, &four, &until}, {"n", 90, &hundred, nil}, {"other", 1, nil, nil}}
+	thousand := 1000
+	want := []namespace{{"full", "HTTP 507: namespace full is full", 800, nil}, {"nearly", "", 800, &thousand}}
 	if diff := cmp.Diff(want, got.Namespaces); diff != "" {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
+	}
+	findings := append([]finding{got.Summary.finding}, got.Summary.Also...)
+	for i, parts := range [][]string{
+		{"namespace_full", "warning", "no room for more in full", "1 write waits", "the largest in full: b (400 bytes), d (201 bytes), a (100 bytes)"},
+		{"namespace_nearly_full", "warning", "nearly is nearly full (about 800 of 1,000 bytes", "the largest in nearly: b (400 bytes)"},
+	} {
+		if len(findings) != 2 {
+			t.Fatalf("%+v", findings)
+		}
+		f := findings[i]
+		for _, part := range parts {
+			if !strings.Contains(f.Kind+" "+f.Level+" "+f.Text+" "+f.Remedy, part) {
+				t.Errorf("the finding lacks %q: %+v", part, f)
+			}
+		}
 	}
 }

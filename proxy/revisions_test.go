@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -456,14 +455,15 @@ func TestAnUndoThatAWriteOvertakes(t *testing.T) {
 }
 
 func TestAnUndoWithoutRoom(t *testing.T) {
-	sizes := journal.NewSizes(journal.SizesOptions{Limit: func(string) int64 { return 10 }, Logger: slog.New(slog.DiscardHandler)})
-	s, _ := newPast(t, func(j *journal.Options, o *proxy.Options) { j.Sizes, o.Sizes = sizes, sizes })
+	s, _ := newPast(t, func(j *journal.Options, _ *proxy.Options) {
+		j.MaxBytes, j.Full = 80_000, func(string) bool { return true }
+	})
 	k := id("n", "k")
 	for _, value := range []string{"123456789", ""} {
 		s.put(k, value)
 		s.settle(k)
 	}
-	s.put(id("n", "other"), "12345")
+	s.put(id("n", "other"), strings.Repeat("v", 9000))
 	wantDetail(t, s.undo(k, ""), http.StatusRequestEntityTooLarge, "namespace n is full")
 	wantValue(t, s.get("/memory/n/k"), "")
 }

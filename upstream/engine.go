@@ -151,7 +151,7 @@ type Error struct {
 	Answered bool
 	// Held says that upstream holds a value that is refused.
 	Held bool
-	// NamespaceFull says that upstream refuses a write because its namespace is full.
+	// NamespaceFull says that upstream refuses a put because its namespace is full; Verdict is then [Paused].
 	NamespaceFull bool
 	// Overloaded says that the service, or something in between, has too much to do.
 	Overloaded bool

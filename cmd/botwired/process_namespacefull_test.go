@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/botwired/botwired/internal/cli"
 )
 
 // putOf writes an entry of a given size, and returns the answer.
@@ -29,97 +27,91 @@ func (c *child) wantPut(want int, key string, bytes int, headers ...string) {
 	}
 }
 
-// A namespace is filled up to its limit and not beyond: not by conditional writes or writes with
-// preferences, nor after a kill. Deletes make room. Another host's writes count when a LIST shows them.
+// The puts of a namespace that is full upstream wait, also over a kill, and its deletes go. Other namespaces go on. The
+// status names what to delete, and once there is room, the puts follow.
 func testNamespaceFull(t *testing.T, program string) {
-	service, dir := newMemoryService(t).up(), filepath.Join(t.TempDir(), "data")
+	service, dir := newMemoryService(t), filepath.Join(t.TempDir(), "data")
+	var full atomic.Bool
+	holds, of := service.handler, hidden("n/")
+	of = "/memory/" + of[:strings.Index(of, "/")+1]
+	service.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if full.Load() && r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, of) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			_, _ = io.WriteString(w, `{"detail":"Namespace storage limit exceeded (50MB)."}`)
+			return
+		}
+		holds.ServeHTTP(w, r)
+	})
+	service.up()
 	start := func() *child {
-		c := startChild(t, program, dir, freeAddress(t), service.url(), "--quota-namespace-bytes", "10kB")
-		eventually(t, func() error { // so that everything on the disk counts
-			if !strings.Contains(c.stderr.String(), "journal read") {
-				return errors.New("the journal is not read: " + c.stderr.String())
-			}
-			return nil
-		})
-		return c
+		return startChild(t, program, dir, freeAddress(t), service.url(), "--quota-namespace-bytes", "10kB", "--journal-max-bytes", "1MiB")
 	}
 	c := start()
-	for i := range 10 {
-		c.wantPut(http.StatusOK, fmt.Sprint("n/", i), 950)
+	for i := range 9 {
+		c.wantPut(http.StatusOK, fmt.Sprint("n/old", i), 900+i)
 	}
-	const refusal = `{"detail":"the write was not taken, and nothing of it is kept: namespace n is full: it holds about 9500 bytes, this write adds 501, ` +
-		`and quota.namespace_bytes allows 10000. Delete entries, write shorter values, or raise quota.namespace_bytes if upstream allows more"}`
-	isFull := func(why string) {
+	flush := func() {
 		t.Helper()
-		if status, body := c.putOf("n/more", 501); status != http.StatusRequestEntityTooLarge || body != refusal {
-			t.Errorf("%s: %d %s, want 413 %s", why, status, body, refusal)
-		}
-		c.wantPut(http.StatusRequestEntityTooLarge, "n/more", 501, "Prefer", "wait=60")
-		c.wantPut(http.StatusRequestEntityTooLarge, "n/more", 501, "If-None-Match", "*")
-		c.wantPut(http.StatusOK, "n/0", 950)
-		c.wantPut(http.StatusOK, "other/k", 501)
-		if _, _, body, err := c.exchange(http.MethodGet, "/memory/n/more", nil); err != nil || !strings.Contains(body, "Key not found") {
-			t.Errorf("%s: the refused entry: %s, %v", why, body, err)
+		if status, _, err := c.ask(http.MethodPost, "/_botwired/flush?now=true", ""); err != nil || status != http.StatusOK {
+			t.Fatalf("flush: %d, %v", status, err)
 		}
 	}
-	isFull("with all pending")
-	if status, _, err := c.ask(http.MethodPost, "/_botwired/flush", ""); err != nil || status != http.StatusOK {
-		t.Fatalf("flush: %d, %v", status, err)
-	}
-	isFull("with all settled")
-	c.sayFull(program)
-	c.kill()
-	c = start()
-	isFull("after a kill")
-
-	if status, _, err := c.ask(http.MethodDelete, "/memory/n/1", ""); err != nil || status != http.StatusOK {
-		t.Fatalf("delete: %d, %v", status, err)
-	}
-	c.wantPut(http.StatusOK, "n/more", 501)
-	c.wantPut(http.StatusOK, "n/2", 1000)
-	no(t, service.put("n/theirs", strings.Repeat("v", 800)))
-	c.wantPut(http.StatusOK, "n/3", 1000) // the other host's entries are not known yet
+	flush()
 	if status, _, err := c.ask(http.MethodGet, "/memory/n", "", "Cache-Control", "no-cache"); err != nil || status != http.StatusOK {
 		t.Fatalf("list: %d, %v", status, err)
 	}
-	eventually(t, func() error { // the entries are counted in the background
-		status, _, err := c.ask(http.MethodPut, "/memory/n/4", `{"value":"`+strings.Repeat("v", 1000)+`"}`)
-		if err == nil && status == http.StatusOK {
-			status, _, err = c.ask(http.MethodDelete, "/memory/n/4", "")
-		}
-		if err == nil && status != http.StatusRequestEntityTooLarge {
-			err = fmt.Errorf("the namespace is not full: %d", status)
-		}
-		return err
-	})
-}
-
-// sayFull checks that the command line, the status, the metrics and the log report that the namespace
-// is nearly full.
-func (c *child) sayFull(program string) {
-	c.t.Helper()
-	if _, out, _ := c.statusCommand(program); !strings.Contains(out, "holds about 9500 of 10000 bytes") {
-		c.t.Errorf("the status says\n%s", out)
+	nearly, largest := "n is nearly full (about 8,136 of 10,000 bytes", "the largest in n: old8 (908 bytes), old7 (907 bytes), old6 (906 bytes)"
+	if keys != nil { // upstream counts the sealed values
+		nearly, largest = "n is nearly full", "the largest in n: old8 ("
 	}
-	for target, part := range map[string]string{
-		"/_botwired/status":  `"bytes":9500,"bytes_limit":10000`,
-		"/_botwired/metrics": "\nbotwired_quota_nearly_full_namespaces 1\n",
-	} {
-		if _, _, body, err := c.exchange(http.MethodGet, target, nil); err != nil || !strings.Contains(body, part) {
-			c.t.Errorf("%s does not say %q: %v\n%s", target, part, err, body)
-		}
+	says := func(parts ...string) {
+		t.Helper()
+		eventually(t, func() error {
+			_, _, body, err := c.exchange(http.MethodGet, "/_botwired/status", nil)
+			for _, part := range parts {
+				if err == nil && !strings.Contains(body, part) {
+					err = fmt.Errorf("the status lacks %q: %s", part, body)
+				}
+			}
+			return err
+		})
 	}
-	eventually(c.t, func() error { // the log line follows within a second
-		if n := strings.Count(c.stderr.String(), "a namespace is full"); n != 1 {
-			return fmt.Errorf("a full namespace is logged %d times: %s", n, c.stderr)
+	says(nearly, largest)
+	full.Store(true)
+	for i := range 10 {
+		c.wantPut(http.StatusOK, fmt.Sprint("n/", i), 9_000)
+	}
+	for range 2 {
+		says("Upstream has no room for more in n (HTTP 413: Namespace storage limit exceeded (50MB).)", largest)
+		c.kill()
+		c = start()
+	}
+	says("Upstream has no room for more in n")
+	c.wantPut(http.StatusOK, "n/more", 20_000)
+	if status, body := c.putOf("n/most", 20_000); status != http.StatusRequestEntityTooLarge || !strings.Contains(body, "namespace n is full upstream, and its pending writes take") {
+		t.Errorf("beyond its part of the journal: %d %s", status, body)
+	}
+	c.wantPut(http.StatusOK, "other/k", 20_000)
+	if status, _, err := c.ask(http.MethodDelete, "/memory/n/old8", ""); err != nil || status != http.StatusOK {
+		t.Errorf("delete: %d, %v", status, err)
+	}
+	eventually(t, func() error {
+		_, absent := service.value("n/old8")
+		if _, err := service.value("other/k"); err != nil || absent == nil {
+			return errors.Join(errors.New("the delete, or the other namespace, waits"), err)
 		}
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
-	defer cancel()
-	cmd, errs := command(ctx, c.t, program, "set", "--listen", c.address, "n", "more", strings.Repeat("v", 501))
-	_ = cmd.Run() // the test checks the exit code
-	if code := cmd.ProcessState.ExitCode(); code != cli.ExitError || !strings.Contains(errs.String(), "namespace n is full: it holds about 9500 bytes") {
-		c.t.Errorf("botwired set: exit code %d: %s", code, errs)
+	if _, out, _ := c.statusCommand(program); !strings.Contains(out, "Upstream has no room for more in n") || !strings.Contains(out, "old7 (") || strings.Contains(out, "old8") {
+		t.Errorf("the status says\n%s", out)
+	}
+	if _, _, body, err := c.exchange(http.MethodGet, "/_botwired/metrics", nil); err != nil || !strings.Contains(body, "\nbotwired_quota_full_namespaces 1\n") {
+		t.Errorf("metrics: %v\n%s", err, body)
+	}
+	full.Store(false)
+	flush()
+	if value, err := service.value("n/more"); err != nil || len(value) != 20_000 {
+		t.Errorf("upstream holds %d bytes of n/more: %v", len(value), err)
 	}
 }

@@ -125,7 +125,6 @@ func (d *sidecar) configure(c *config.Config) (newToken bool, err error) {
 	d.config.Store(c)
 	d.hasToken.Store(token != "")
 	d.requota()
-	d.sizes.Changed()
 	d.engine.Configure(c)
 	d.door.replace(guard.New(guardOptions(c, token), d.prover.Handler(token, d.proxy)))
 	if d.readmit != nil {

@@ -47,7 +47,6 @@ const (
 type sidecar struct {
 	logger  *slog.Logger
 	journal *journal.Journal
-	sizes   *journal.Sizes
 	cache   *cache.Cache
 	health  *upstream.Health
 	slots   *limit.Slots
@@ -132,17 +131,13 @@ func (d *sidecar) close() error {
 }
 
 func (d *sidecar) openJournal(c *config.Config, fatal func(error), awaitRoom func(needed int64) error) (err error) {
-	d.sizes = journal.NewSizes(journal.SizesOptions{
-		Limit:  d.config.maxBytes,
-		Logger: d.logger,
-	})
 	d.journal, err = journal.Open(journal.Options{
 		Dir:          filepath.Join(c.DataDir, journalDir),
 		MaxBytes:     c.Journal.MaxBytes,
 		CopiesBytes:  c.Cache.Disk,
 		HistoryBytes: c.History.Disk,
 		DiskReserve:  c.Journal.DiskReserve,
-		Sizes:        d.sizes,
+		Full:         d.full,
 		LossLimit:    journal.UsualLossLimit,
 		Fatal:        fatal,
 		AwaitRoom:    awaitRoom,
@@ -170,6 +165,9 @@ func (d *sidecar) notBefore(id journal.ID) float64 {
 	}
 	return d.engine.View.NotBefore(id)
 }
+
+// full is the journal's Options.Full: see notBefore.
+func (d *sidecar) full(namespace string) bool { return d.flusher.Full(namespace) != "" }
 
 // seen is the journal's Options.Seen: see notBefore.
 func (d *sidecar) seen() []byte {
@@ -221,7 +219,7 @@ func (d *sidecar) openProxy(c *config.Config) (err error) {
 		Writes:        func() (sent, saved int64) { return d.sent.Load(), d.flusher.Saved() },
 		DataDir:       c.DataDir,
 		Listen:        cmp.Or(d.address, c.Listen),
-		Sizes:         d.sizes,
+		MaxBytes:      d.config.maxBytes,
 		Version:       build.Version(),
 		Waiters:       d.waiters,
 	}, Forward: d.engine.Forward}

@@ -37,9 +37,8 @@ func flusherOptions(d *sidecar, c *config.Config, backend upstream.Backend) flus
 			d.metrics.Flushes.WithLabelValues(op.String(), verdict.String()).Inc()
 			d.sent.Add(1)
 		},
-		OnSettled:       func(w journal.Write) { d.proxy.Settled(w) },
-		OnNamespaceFull: d.sizes.Learn,
-		Logger:          d.logger,
+		OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
+		Logger:    d.logger,
 	}
 }
 

@@ -136,9 +136,9 @@ func rows() []row {
 			func(s *scrape) float64 {
 				return s.count(func(n *api.NamespaceStatus) bool { return n.Quota != nil && n.Quota.Left == 0 })
 			}),
-		gauge("botwired_quota_nearly_full_namespaces", "Namespaces that hold 80 % of what they may, or more, the full ones among them.",
+		gauge("botwired_quota_nearly_full_namespaces", "Namespaces that hold 80 % of what they may, or more, by upstream's last list.",
 			func(s *scrape) float64 { return s.count((*api.NamespaceStatus).IsNearlyFull) }),
-		gauge("botwired_quota_full_namespaces", "Namespaces that hold what they may: writes that make them larger are refused.",
+		gauge("botwired_quota_full_namespaces", "Namespaces for which upstream has no room for more: their puts wait.",
 			func(s *scrape) float64 { return s.count((*api.NamespaceStatus).IsFull) }),
 		{name: "botwired_finding", labels: []string{"finding", "level"}, kind: prometheus.GaugeValue,
 			help: "1 while the status has the finding, else 0. docs/metrics.md says what each means, and which alert it has.",

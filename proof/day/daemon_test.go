@@ -38,7 +38,6 @@ type daemon struct {
 	config   *config.Config
 	logger   *slog.Logger
 	journal  *journal.Journal
-	sizes    *journal.Sizes
 	cache    *cache.Cache
 	engine   *botwire.Client
 	health   *upstream.Health
@@ -93,12 +92,9 @@ func openDaemon(dir string, up *service, logger *slog.Logger) (*daemon, error) {
 }
 
 func (d *daemon) openJournal() (err error) {
-	d.sizes = journal.NewSizes(journal.SizesOptions{
-		Limit: func(namespace string) int64 { return d.config.For(namespace).Quota.NamespaceBytes }, Logger: d.logger,
-	})
 	d.journal, err = journal.Open(journal.Options{
 		Dir: filepath.Join(d.config.DataDir, "journal"), MaxBytes: d.config.Journal.MaxBytes, CopiesBytes: d.config.Cache.Disk,
-		DiskReserve: d.config.Journal.DiskReserve, Sizes: d.sizes, Logger: d.logger,
+		DiskReserve: d.config.Journal.DiskReserve, Logger: d.logger,
 		LossLimit: journal.UsualLossLimit,
 	})
 	return err
@@ -126,7 +122,7 @@ func (d *daemon) openFlusher() {
 		Timeout:        d.config.Upstream.Timeout,
 		BackoffInitial: first, BackoffMax: longest,
 		OnSend: func(w journal.Write) { d.proxy.Sending(w) }, OnSettled: func(w journal.Write) { d.proxy.Settled(w) },
-		OnNamespaceFull: d.sizes.Learn, Logger: d.logger,
+		Logger: d.logger,
 	})
 }
 
@@ -147,7 +143,7 @@ func (d *daemon) openProxy() (err error) {
 	opts.WriteThrough = func(namespace string) bool { return d.config.For(namespace).WriteThrough }
 	opts.ConfirmWithin = d.config.Upstream.Timeout
 	opts.Prefetch = func(namespace string) bool { return d.config.For(namespace).Prefetch }
-	opts.UpstreamState, opts.ReadsRefused, opts.DataDir, opts.Sizes = d.upstreamState, reader.Refused, d.config.DataDir, d.sizes
+	opts.UpstreamState, opts.ReadsRefused, opts.DataDir = d.upstreamState, reader.Refused, d.config.DataDir
 	opts.Metrics = metrics.New(metrics.Build{})
 	d.proxy, err = proxy.New(opts)
 	return err

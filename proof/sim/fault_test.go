@@ -27,12 +27,13 @@ const (
 	lockedOut       // 403
 	refusing        // BotWire itself refuses every write for good
 	gateway         // somebody on the way answers, and not in BotWire's form
+	crowded         // BotWire has no room for more in the namespaces: it refuses puts, and carries out the rest
 	faults          // their number
 )
 
 func (f fault) String() string {
 	return [...]string{
-		"healthy", "slow", "down", "broken", "captive", "hanging", "late", "later", "deaf", "flaky", "limiting", "lockedOut", "refusing", "gateway",
+		"healthy", "slow", "down", "broken", "captive", "hanging", "late", "later", "deaf", "flaky", "limiting", "lockedOut", "refusing", "gateway", "crowded",
 	}[f]
 }
 
@@ -40,7 +41,7 @@ func (f fault) String() string {
 type condition struct {
 	fault    fault
 	lateness time.Duration // of late, later and flaky, and of a gateway's 502 and 504
-	page     int           // of gateway and refusing: which answer; of flaky: which writes
+	page     int           // of gateway, refusing and crowded: which answer; of flaky: which writes
 }
 
 // gatewayPages are answers of somebody on the way. None is about the request. After a 502 or a 504, BotWire may carry it
@@ -75,8 +76,18 @@ var refusals = []struct {
 	body   string
 }{
 	{400, `{"detail":"Value too large. Max 100KB."}`},
-	{413, `{"detail":"Namespace is full."}`},
+	{413, `{"detail":"Request too large."}`},
 	{422, `{"detail":[{"type":"string_type","loc":["body","value"],"msg":"Input should be a valid string","input":1}]}`},
+}
+
+// wantsOfRoom are BotWire's refusals of a put for want of room: no write is at fault.
+var wantsOfRoom = []struct {
+	status int
+	body   string
+}{
+	{413, `{"detail":"Namespace is full."}`},
+	{413, `{"detail":"Storage quota exceeded (50MB)."}`},
+	{507, `{"detail":"The namespace has no room for this."}`},
 }
 
 // fails treats a request as the fault asks for. It is false if the service carries the
@@ -104,6 +115,13 @@ func (s *service) fails(w http.ResponseWriter, r *http.Request, id journal.ID, b
 		_, _ = io.WriteString(w, page.body)
 	case refusing:
 		return s.refuses(w, r, id, body, how.page)
+	case crowded:
+		if r.Method != http.MethodPut {
+			return false
+		}
+		refusal := wantsOfRoom[how.page%len(wantsOfRoom)]
+		w.WriteHeader(refusal.status)
+		_, _ = io.WriteString(w, refusal.body)
 	case hanging:
 		<-r.Context().Done()
 	case late, later:

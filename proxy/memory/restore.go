@@ -106,7 +106,7 @@ func (m *Memory) giveBack(namespace string, rows []journal.Row) (written []journ
 			})
 		}
 		if err := g.Wait(); err != nil {
-			full := errors.Is(err, journal.ErrFull)
+			full := errors.Is(err, journal.ErrFull) || IsNamespaceFull(err)
 			if full {
 				err = nil
 			}
@@ -127,7 +127,7 @@ func (m *Memory) writeAgain(id journal.ID) (journal.Write, error) {
 		return journal.Write{}, journal.ErrChanged
 	}
 	w := journal.NewWrite{ // guard 17.30
-		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Author: state.Author, Held: true,
+		ID: id, Op: journal.Put, Value: state.Value, ListBytes: state.ListBytes, Author: state.Author,
 		WrittenAt: beforeAll, LosesTies: true, Fenced: true,
 		If: func(newest uint64) bool { return newest == 0 && !lease.Revoked() },
 	}

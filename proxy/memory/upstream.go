@@ -33,6 +33,7 @@ type Flusher interface {
 	Attempts(id journal.ID) (count int, last string, next time.Time)
 	// Paused returns why upstream does not accept a namespace's writes; empty if it does.
 	Paused(namespace string) string
+	Full(namespace string) string
 	// Waits returns why none of a namespace's writes is sent now, and when the wait ends; the zero time
 	// if that is unknown. why is empty if the writes wait only for their linger.
 	Waits(namespace string) (why string, until time.Time)

@@ -179,7 +179,7 @@ func (f *facts) agentSentence(one *api.Finding) string {
 		return "Upstream has refused " + words.Count(n, "write") + " of this memory for good: a person has to decide about " +
 			words.ByNumber(n, "it", "them") + " (botwired dead-letters)."
 	case "namespace_full":
-		return "This memory is full: writes that make it larger are refused. Delete what is not needed."
+		return "Upstream has no room for more in this memory: new values wait here, durably. Delete what is not needed: deletes go."
 	case "quota_used_up", "quota_delays", "throttled":
 		return f.limitSentence(one.Kind)
 	}

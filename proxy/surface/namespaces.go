@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,13 +14,42 @@ import (
 )
 
 func (s *Surface) describeNamespace(n *api.NamespaceStatus) {
-	size := s.opts.Sizes.Of(n.Namespace)
 	n.Sealed = s.opts.Sealed != nil && s.opts.Sealed(n.Namespace)
-	n.Bytes = size.Bytes
-	if size.Limited() {
-		n.BytesLimit = &size.Limit
+	n.Full = s.flusher.Full(n.Namespace)
+	s.describeSize(n, s.journal.Listings.BytesOf(n.Namespace))
+}
+
+// describeSize compares what upstream's last list adds up to with what the namespace may hold.
+func (s *Surface) describeSize(n *api.NamespaceStatus, bytes int64) {
+	n.Bytes = bytes
+	if s.opts.MaxBytes == nil {
+		return
 	}
-	n.BytesLimitLearned = stamp(size.LearnedUntil)
+	if most := s.opts.MaxBytes(n.Namespace); most > 0 {
+		n.BytesLimit = &most
+	}
+}
+
+// nearlyFull returns the namespaces that hold 80 % of what they may, or more.
+func (s *Surface) nearlyFull() (names []string) {
+	s.journal.Listings.Bytes(func(namespace string, bytes int64) {
+		n := api.NamespaceStatus{Namespace: namespace}
+		if s.describeSize(&n, bytes); n.IsNearlyFull() { // guard 18.46
+			names = append(names, namespace)
+		}
+	})
+	return names
+}
+
+// largest returns the largest entries of a namespace that upstream holds, as far as that is known here.
+func (s *Surface) largest(namespace string) []journal.Known {
+	found, _, err := s.memory.Known(namespace, "", "", countedAtMost)
+	if err != nil {
+		return nil // the status tells of a disk that has failed
+	}
+	found = slices.DeleteFunc(found, func(k journal.Known) bool { return k.Pending })
+	slices.SortStableFunc(found, func(a, b journal.Known) int { return cmp.Compare(b.ListBytes, a.ListBytes) })
+	return found[:min(3, len(found))]
 }
 
 func clock(at time.Time) string { return at.UTC().Format("15:04 UTC") }
@@ -71,7 +101,7 @@ func (s *Surface) namespacesByName(st journal.Stats, wanted func(string) bool) m
 	for name, n := range s.journal.Trust.OlderAnswers() {
 		of(name).OlderAnswers = n
 	}
-	for name := range s.opts.Sizes.NearlyFull() {
+	for _, name := range s.nearlyFull() {
 		of(name)
 	}
 	if s.opts.NotOpened != nil {

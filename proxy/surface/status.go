@@ -103,6 +103,7 @@ func (s *Surface) describe(now time.Time) (*api.Status, error) {
 			known.openSince = unixTime(letters[0].RefusedAt)
 		}
 	}
+	known.largest = s.largest
 	doc.Summary = summarize(known)
 	return doc, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/words"
+	"github.com/botwired/botwired/journal"
 )
 
 var urgency = map[api.Level]int{api.LevelOK: 0, api.LevelNotice: 1, api.LevelWarning: 2, api.LevelCritical: 3}
@@ -19,6 +20,8 @@ type facts struct {
 	failed    bool           // the journal has failed
 	openIn    map[string]int // the open dead letters by namespace
 	openSince time.Time      // when the oldest open dead letter was refused; zero if there is none
+	// largest returns the largest entries of a namespace; nil: they are not wanted.
+	largest func(namespace string) []journal.Known
 }
 
 // summarize returns all findings about the daemon, the most urgent first. Among findings of one level,
@@ -269,8 +272,6 @@ func (f *facts) paused(g *group) *api.Finding {
 	remedy, commands := f.access()
 	remedy, commands = remedy+"; botwired tries again by itself, and at once with botwired flush --now", append(commands, "botwired flush --now")
 	switch {
-	case strings.Contains(g.first.Paused, "HTTP 507"):
-		remedy, commands = "delete entries, or have upstream give the namespace more room", nil
 	case strings.Contains(g.first.Paused, "one write after another"):
 		remedy, commands = "the dead letters have upstream's reason; once it takes them, botwired dead-letters retry --all", []string{"botwired dead-letters retry --all"}
 	case strings.Contains(g.first.Paused, "the key file lacks"):
@@ -296,17 +297,28 @@ func (f *facts) notOpened(g *group) *api.Finding {
 }
 
 func (f *facts) full(g *group) *api.Finding {
-	return say("namespace_full", time.Time{}, api.RemedyRoom,
-		"%s: writes that make it larger are refused", g.fill("full"))
+	return say("namespace_full", f.since(g), f.room(g)+"; botwired tries again by itself, and at once with botwired flush --now",
+		"Upstream has no room for more in %s (%s): %s, and deletes go", g.name(), g.first.Full, g.waiting()).Offering("botwired flush --now")
 }
 
 func (f *facts) nearlyFull(g *group) *api.Finding {
-	return say("namespace_nearly_full", time.Time{}, api.RemedyRoom,
-		"%s: at its limit, writes that make it larger are refused", g.fill("nearly full"))
+	return say("namespace_nearly_full", time.Time{}, f.room(g), "%s %s nearly full (about %s of %s bytes, by upstream's last list): "+
+		"writes wait once upstream has no room for more", g.name(), words.ByNumber(g.count, "is", "are"), words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
 }
 
-func (g *group) fill(how string) string {
-	return fmt.Sprintf("%s %s %s (about %s of %s bytes)", g.name(), words.ByNumber(g.count, "is", "are"), how, words.Number(g.first.Bytes), words.Number(*g.first.BytesLimit))
+// room says how a namespace gets room.
+func (f *facts) room(g *group) string {
+	if f.largest == nil {
+		return api.RemedyRoom
+	}
+	var keys []string
+	for _, k := range f.largest(g.first.Namespace) {
+		keys = append(keys, fmt.Sprintf("%s (%s)", k.Key, words.Count(k.ListBytes, "byte")))
+	}
+	if len(keys) == 0 {
+		return api.RemedyRoom
+	}
+	return fmt.Sprintf("%s; the largest in %s: %s", api.RemedyRoom, g.first.Namespace, strings.Join(keys, ", "))
 }
 
 func (f *facts) usedUp(g *group) *api.Finding {

@@ -100,8 +100,8 @@ type Options struct {
 	Writes func() (sent, saved int64)
 	// DataDir and Listen describe the daemon in the status.
 	DataDir, Listen string
-	// Sizes are the journal's sizes; nil if it has none.
-	Sizes *journal.Sizes
+	// MaxBytes returns about how much a namespace may hold upstream; 0 if nobody knows. It may be nil.
+	MaxBytes func(namespace string) int64
 	// PurgeVersions removes the versions that upstream keeps of the deleted entries of a namespace, or of
 	// one. Its errors are like those of Revisions. It is nil if upstream keeps none.
 	PurgeVersions func(ctx context.Context, of journal.ID) error

@@ -13,7 +13,7 @@
 //	520, 522, 524: the server may have it  Unanswered
 //	101: the answer is still to come       Unanswered
 //	408, 425, other 5xx, redirects, pages  Transient
-//	507 that says the namespace is full    Paused
+//	413, 507: the namespace is full        Paused
 //	429                                    Throttled, for Retry-After
 //	400, 413, 422, BotWire's own refusal   Permanent
 //	400, 413, 422 in any other form        Transient

@@ -43,6 +43,8 @@ func meaning(f fate, a *answer) upstream.Verdict {
 		return upstream.Transient
 	case a.status == http.StatusServiceUnavailable && (a.isPage() || bytes.HasPrefix(a.body, []byte(resetOnTheWay))): // guard 14.27
 		return upstream.Unanswered
+	case a.saysNamespaceFull(): // guard 15.16
+		return upstream.Paused
 	case a.refusesRequest(): // guard 15.1
 		return upstream.Permanent
 	}
@@ -56,11 +58,6 @@ func meaning(f fate, a *answer) upstream.Verdict {
 	// guard 15.8
 	case http.StatusTooManyRequests:
 		return upstream.Throttled
-	case http.StatusInsufficientStorage:
-		// guard 15.16
-		if a.saysNamespaceFull() { // rather than upstream itself
-			return upstream.Paused
-		}
 	case http.StatusRequestTimeout, http.StatusTooEarly: // guard 15.10
 		return upstream.Transient
 	}

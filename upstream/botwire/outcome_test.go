@@ -122,6 +122,7 @@ var outcomes = []struct {
 	{"400", "http", status(400, saysNo), upstream.Permanent},
 	{"400 of a gateway", "http", status(400, "<html>"), upstream.Transient},
 	{"413", "http", status(413, saysNo), upstream.Permanent},
+	{"413, the namespace is full", "http", status(413, `{"detail":"Storage quota exceeded"}`), upstream.Paused},
 	{"413 of a gateway", "http", status(413, ""), upstream.Transient},
 	{"422", "http", status(422, saysNo), upstream.Permanent},
 	{"422 of a gateway", "http", status(422, `{"errors":[]}`), upstream.Transient},

@@ -17,6 +17,8 @@ const (
 	// probeMax bounds the wait between two probes while upstream may be down: upstream gets the newest
 	// writes within 5 s of its return.
 	probeMax = 4 * time.Second
+	// fullRetry is how often a put of a full namespace is tried.
+	fullRetry = time.Minute
 )
 
 // ending says what the result of an attempt means. The zero value is the ending of an attempt that
@@ -39,6 +41,7 @@ const (
 	throttled           // upstream asks to wait
 	paused              // upstream does not let it in
 	refusing            // upstream refuses one of its writes after another
+	full                // upstream has no room for more in it
 )
 
 // failing returns the ending of a pending write's attempt that has failed, according to the verdict. The
@@ -51,21 +54,19 @@ func failing(what string, failed *upstream.Error) ending {
 	case upstream.Throttled:
 		e.admits = throttled
 	case upstream.Paused:
-		e.admits = paused
+		if e.admits = paused; failed.NamespaceFull {
+			e.admits = full
+		}
 	}
 	return e
 }
 
-// end ends the attempt, and is the only function that does. The journal's steps come before it, so a
-// write that is a dead letter by now does not count for OnNamespaceFull.
+// end ends the attempt, and is the only function that does. The journal's steps come before it.
 func (a *attempt) end(e ending) {
 	if !a.requested {
 		a.takeBack() // guard 18.27
 	}
 	f := a.f
-	if e.failed != nil && e.failed.NamespaceFull && !e.failed.Verdict.BlamesUpstream() && f.opts.OnNamespaceFull != nil {
-		f.opts.OnNamespaceFull(a.Namespace())
-	}
 	if !a.told {
 		f.health.Release(a.Probe)
 	}
@@ -80,11 +81,13 @@ func (a *attempt) end(e ending) {
 	}
 	switch e.admits {
 	case letIn:
-		f.schedule.LetIn(a.Attempt)
+		f.schedule.LetIn(a.Attempt, e.fate == schedule.Completes && !e.dead)
 	case throttled:
 		a.throttle(e.failed, now)
 	case paused, refusing:
 		a.pause(e, now)
+	case full:
+		a.fills(e.failed, now)
 	}
 	id := a.ID()
 	end := schedule.Ending{Fate: e.fate, Seq: e.write.Seq, Awaited: f.callers.waitFor(id), At: now + schedule.Instant(fullDiskRetry)}
@@ -131,7 +134,7 @@ func (a *attempt) throttle(failed *upstream.Error, now schedule.Instant) {
 // pause makes the namespace wait for a person. Every BackoffMax one attempt is made.
 func (a *attempt) pause(e ending, now schedule.Instant) {
 	f, every := a.f, a.f.opts.BackoffMax
-	begins, refuses, blocks := f.schedule.Pause(a.Attempt, e.failed.Reason, e.admits == refusing, e.failed.NamespaceFull, now+schedule.Instant(every))
+	begins, refuses, blocks := f.schedule.Pause(a.Attempt, e.failed.Reason, e.admits == refusing, now+schedule.Instant(every))
 	a.blocked(blocks)
 	if begins {
 		what := "upstream does not let a namespace in: its writes wait"
@@ -143,6 +146,20 @@ func (a *attempt) pause(e ending, now schedule.Instant) {
 			"retry_every", every.String(), "until", f.wall(until))
 	}
 }
+
+// fills makes the puts of a full namespace wait.
+func (a *attempt) fills(failed *upstream.Error, now schedule.Instant) {
+	f := a.f
+	begins := f.schedule.Full(a.Attempt, failed.Reason, schedule.Instant(fullWait(failed)), now)
+	a.blocked(begins)
+	if begins {
+		f.mu.Log(slog.LevelWarn, "upstream has no room for more in a namespace: its puts wait, and its deletes go: delete what is not needed",
+			"namespace", a.Namespace(), "reason", failed.Reason, "retry_every", fullRetry.String())
+	}
+}
+
+// fullWait returns how long the puts of a full namespace wait.
+func fullWait(failed *upstream.Error) time.Duration { return max(fullRetry, failed.RetryAfter) }
 
 // blocked tells the namespace's callers that its writes have to wait from now on, if they begin to.
 func (a *attempt) blocked(begins bool) {
@@ -159,6 +176,8 @@ func (a *attempt) failure(e ending, now schedule.Instant) schedule.Failure {
 	switch {
 	case e.admits == throttled:
 		failure.At = schedule.AtOnce
+	case e.admits == full:
+		failure.At = now + schedule.Instant(fullWait(e.failed)) // guard 18.44
 	case e.admits != asBefore:
 		failure.At = now + schedule.Instant(f.opts.BackoffMax) // guard 15.7
 	case a.down:

@@ -66,9 +66,6 @@ type Options struct {
 	// OnSettled, if not nil, is called with every write that has settled and that upstream still held
 	// when last asked. It is called before the callers that wait for the write are released.
 	OnSettled func(journal.Write)
-	// OnNamespaceFull, if not nil, is called when upstream has refused a write because its namespace is
-	// full.
-	OnNamespaceFull func(namespace string)
 	// Logger receives dead letters, and a line when writes begin to wait. It must not be nil.
 	Logger *slog.Logger
 }
@@ -289,6 +286,16 @@ func (f *Flusher) Paused(namespace string) string {
 	defer f.mu.Unlock()
 	if q := f.schedule.Queue(namespace); q != nil {
 		return q.Paused()
+	}
+	return ""
+}
+
+// Full returns why upstream takes no puts of a namespace: it has no room for more. It is empty if upstream takes them.
+func (f *Flusher) Full(namespace string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.schedule.Queue(namespace); q != nil {
+		return q.Full()
 	}
 	return ""
 }

@@ -50,7 +50,6 @@ type rig struct {
 	linger  atomic.Int64 // in nanoseconds
 	settled []uint64     // writes passed to OnSettled, to be read after stop
 	log     *logged
-	full    chan string                        // calls of OnNamespaceFull, with what was known then
 	quota   func(namespace string) quota.Limit // nil: there are none
 	quotas  *quota.Quotas
 	fenced  string // the host's name if it has fences; otherwise empty
@@ -96,7 +95,7 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 	t.Helper()
 	r.fences = make(map[string]int)
 	r.client = f.clientOf(cmp.Or(r.fenced, "upstream.test"), timeout)
-	r.slots, r.log, r.full = limit.NewSlots(concurrency), &logged{}, make(chan string, 1000)
+	r.slots, r.log = limit.NewSlots(concurrency), &logged{}
 	r.linger.Store(int64(linger))
 	var mu sync.Mutex // for settled: writes settle concurrently
 	var err error
@@ -132,10 +131,6 @@ func openRig(r *rig, change ...func(*journal.Options)) *rig {
 			mu.Lock()
 			defer mu.Unlock()
 			r.settled = append(r.settled, w.Seq)
-		},
-		OnNamespaceFull: func(namespace string) {
-			st := r.journal.Stats()
-			r.full <- fmt.Sprintf("%s: %d dead, %d pending", namespace, st.DeadLetters, st.Pending)
 		},
 		Logger: logger,
 	}

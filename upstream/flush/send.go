@@ -415,7 +415,7 @@ func (a *attempt) conclude(ctx context.Context, got result) (ending, error) {
 		a.answered(got.requested)
 	}
 	// Any other answer may come from something in between, though upstream has carried the write out.
-	if got.requested && failed != nil && (failed.Verdict == upstream.Unsent || failed.Verdict == upstream.Permanent) { // guard 17.19
+	if got.requested && failed != nil && (failed.Verdict == upstream.Unsent || failed.Verdict == upstream.Permanent || failed.NamespaceFull) { // guard 17.19
 		if err := a.unmarkSent(); err != nil {
 			return ending{}, err
 		}

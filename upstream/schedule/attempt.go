@@ -22,7 +22,7 @@ type Attempt struct {
 	newer     uint64 // position of the first write that this attempt does not send; 0: none
 	startedAt Instant
 	silent    bool          // the entry's last request hung
-	removes   bool          // it sends a delete that goes first
+	fills     bool          // it tests whether a full namespace has room again
 	ended     chan struct{} // closed when the attempt ends; nil until somebody waits for that
 }
 
@@ -85,20 +85,22 @@ func (s *Schedule) start(q *Queue, now Instant, probe bool) *Attempt {
 			q, t = f, untried
 		}
 	}
-	// guard 15.17
-	if q.full && q.blocked && q.removing.front != nil && q.ready(q.removing.front) <= now {
-		t = q.removing.front // a delete makes room
+	fills := q.full != "" && t.puts()
+	if other := q.firstOn(&q.others); fills && other != nil && q.ready(other) <= now { // guard 15.17
+		t, fills = other, false // a delete makes room
 	}
-	if !probe && !q.blocked && !q.pace.spread { // guard 18.10
+	switch {
+	case fills:
+		q.putsAt = now + q.fullEvery // guard 18.42
+	case q.full == "" && !probe && !q.blocked && !q.pace.spread: // guard 18.10
 		// guard 10.19
 		t = q.choose(now)
 	}
 	a := &Attempt{
 		Newest: t.seq, Probe: probe, Trial: q.blocked, Early: s.inWindow(t, now), Counts: t.first != 0, Kind: q.kindOf(t),
-		queue: q, task: t, startedAt: now, silent: t.isSilent(), removes: t.removes,
+		queue: q, task: t, startedAt: now, silent: t.isSilent(), fills: fills,
 	}
 	q.remove(t)
-	t.removes = false
 	s.begin(a)
 	return a
 }

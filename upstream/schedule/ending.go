@@ -168,7 +168,6 @@ func (s *Schedule) await(a *Attempt, why waiting, at, now Instant) {
 	if end > now { // guard 14.1
 		at = max(at, end)
 	}
-	a.task.removes = a.task.removes || a.removes
 	s.stop(a, now)
 	if a.task.retry != nil || at != 0 {
 		r := retryOf(a.task)
@@ -214,13 +213,16 @@ func (s *Schedule) stop(a *Attempt, now Instant) {
 	s.place(q)
 }
 
-// LetIn ends all restrictions that upstream's answers put on the attempt's namespace, if the attempt is a trial.
-func (s *Schedule) LetIn(a *Attempt) {
-	if !a.Trial {
-		return
-	}
+// LetIn ends what upstream's answers put on the attempt's namespace, if the attempt tests that. took says that upstream
+// has taken its write.
+func (s *Schedule) LetIn(a *Attempt, took bool) {
 	q := a.queue
-	q.blocked, q.paused, q.throttled, q.refusing, q.full, q.backoff, q.notBefore = false, "", "", false, false, nil, 0
+	if a.fills && took { // guard 18.43
+		q.full = ""
+	}
+	if a.Trial {
+		q.blocked, q.paused, q.throttled, q.refusing, q.backoff, q.notBefore = false, "", "", false, nil, 0
+	}
 	s.place(q)
 }
 
@@ -246,15 +248,24 @@ func (s *Schedule) Throttle(a *Attempt, reason string, wait time.Duration, waits
 }
 
 // Pause makes the attempt's namespace wait for a person: until then, and then one attempt is made, each time by another
-// task, as upstream may refuse only this entry. refusing says that it refuses one write after another, and full that
-// there is no room for more in the namespace. Pause returns whether the namespace begins to be paused, why, and whether
-// it begins to be blocked.
-func (s *Schedule) Pause(a *Attempt, reason string, refusing, full bool, until Instant) (begins, refuses, blocks bool) {
+// task, as upstream may refuse only this entry. refusing says that it refuses one write after another. Pause returns
+// whether the namespace begins to be paused, why, and whether it begins to be blocked.
+func (s *Schedule) Pause(a *Attempt, reason string, refusing bool, until Instant) (begins, refuses, blocks bool) {
 	q := a.queue
 	q.refusing = q.refusing || refusing
 	begins = q.paused == ""
-	q.paused, q.throttled, q.full = reason, "", full
+	q.paused, q.throttled = reason, ""
 	return begins, q.refusing, s.block(q, until)
+}
+
+// Full makes the puts of the attempt's namespace wait, as upstream has no room for more in it, and has one tried every so
+// often. Deletes go. It reports whether the puts begin to wait.
+func (s *Schedule) Full(a *Attempt, reason string, every, now Instant) (begins bool) {
+	q := a.queue
+	begins = q.full == ""
+	q.full, q.fullEvery, q.putsAt = reason, every, max(q.putsAt, now+every)
+	s.LetIn(a, false)
+	return begins
 }
 
 // block stops a namespace from sending until then, and allows one request at a time until one succeeds. If an earlier

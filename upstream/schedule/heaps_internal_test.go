@@ -93,13 +93,13 @@ func TestARebuiltHeapIsInOrder(t *testing.T) {
 func TestTryNowTakesNoMemory(t *testing.T) {
 	q := &Queue{index: -1}
 	for i := range 3000 {
-		heap.Push(&q.retries[backingOff], &retryState{task: &task{first: uint64(i)}, at: Instant(1 + i), index: -1})
+		heap.Push(&q.puts.retries[backingOff], &retryState{task: &task{first: uint64(i)}, at: Instant(1 + i), index: -1})
 	}
 	if n := testing.AllocsPerRun(3, func() { q.tryNow(1) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
-	for i := range q.retries[backingOff] {
-		if r := q.retries[backingOff][i]; r.at != AtOnce {
+	for i := range q.puts.retries[backingOff] {
+		if r := q.puts.retries[backingOff][i]; r.at != AtOnce {
 			t.Fatalf("a task waits until %d", r.at)
 		}
 	}

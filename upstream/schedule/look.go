@@ -37,6 +37,15 @@ func (q *Queue) Paused() string {
 	return q.paused
 }
 
+// Full returns why upstream takes no puts of the namespace: it has no room for more. It is empty if upstream takes them,
+// or nothing waits.
+func (q *Queue) Full() string {
+	if q.tasks.Len() == 0 {
+		return ""
+	}
+	return q.full
+}
+
 // BeginDraining ends all lingering for good. It reports whether it had ended before.
 func (s *Schedule) BeginDraining() (again bool) {
 	again, s.draining = s.draining, true
@@ -96,7 +105,7 @@ func (s *Schedule) IsHeld(id journal.ID, until, now Instant, seen upstream.Circu
 		return false
 	}
 	why, at := s.entryWaits(q, t, now, seen)
-	return why != "" && (seen.Down || q.blocked || s.inWindow(t, now) || until != 0 && at > until) // guard 14.21
+	return why != "" && (seen.Down || q.blocked || q.full != "" && t.puts() || s.inWindow(t, now) || until != 0 && at > until) // guard 14.21
 }
 
 // Waits returns why nothing of a namespace's pending writes is sent now, and until when; 0 if no time ends the wait.
@@ -111,6 +120,8 @@ func (s *Schedule) Waits(namespace string, now Instant, seen upstream.CircuitSta
 	}
 	switch {
 	case why != "":
+	case q.full != "":
+		why, until = q.fullWaits(now)
 	case q.running == 0:
 		return q.taskWaits(q.first(), now, seen)
 	case q.failing: // it is tried again
@@ -155,6 +166,14 @@ func (s *Schedule) startWaits(now Instant) (why string, until Instant) {
 	return "unanswered: upstream may still carry out what an earlier process has sent", s.notBefore
 }
 
+// fullWaits returns why the puts of a full namespace wait; until is 0 if one is due.
+func (q *Queue) fullWaits(now Instant) (why string, until Instant) {
+	if q.putsAt > now {
+		until = q.putsAt
+	}
+	return "full: " + q.full, until
+}
+
 // waits returns why the whole namespace waits; until is 0 during a trial.
 func (q *Queue) waits(now Instant) (why string, until Instant) {
 	switch {
@@ -176,6 +195,8 @@ func (q *Queue) taskWaits(t *task, now Instant, seen upstream.CircuitState) (why
 	switch {
 	case t == nil:
 		return "", 0
+	case q.full != "" && t.puts() && q.putsAt > now && t.windowEnd() <= q.putsAt:
+		return q.fullWaits(now)
 	case t.retrying() && t.retry.at > now:
 		return t.retry.waits(now), t.retry.at
 	case q.ready(t) > now && (q.due(t) <= now || t.writtenAt+q.linger <= now): // not only for flush.linger

@@ -59,7 +59,7 @@ func (q *Queue) kindOf(t *task) quota.Kind {
 	switch {
 	case t.first <= q.urgentUpTo:
 		return quota.Demanded
-	case t.urgent, t.removes:
+	case t.urgent, t.deletes:
 		return quota.Prompt
 	}
 	return quota.Ordinary

@@ -9,22 +9,17 @@ import (
 	"github.com/botwired/botwired/journal"
 )
 
-// Queue holds the tasks of a namespace. A task that is not running is in one of three places: the
-// urgent line, if it is due; a lingering line; or the retries. A newer write moves a task to the back
-// of its lingering line, so the line is ordered by writtenAt, and its front is due first. Under a
-// quota, or in a full namespace, deletes linger in a line of their own. A flush makes all lingering
-// tasks urgent in constant time: it joins the lines, and sets urgentUpTo, which isUrgent compares.
+// Queue holds the tasks of a namespace. A task that is not running is on one of two sides. Those with a put to send have
+// a side of their own, as a short quota or a full namespace lets the others go before.
 type Queue struct {
 	hashtable.Node[Queue] // in the schedule's table, by namespace
 
 	tasks      hashtable.Table[task, *task] // by key
 	pending    int                          // tasks with a pending write
 	linger     Instant
-	urgent     line
-	removing   line // these linger, too
-	lingering  line
-	retries    [waitings]heapOf[*retryState]
-	left       map[*task]struct{} // to the next start: they are in no line and no heap
+	puts       side
+	others     side               // deletes, and ends of late windows
+	left       map[*task]struct{} // to the next start: they are on no side
 	urgentUpTo uint64             // tasks with first up to this position are urgent
 
 	running int
@@ -40,9 +35,12 @@ type Queue struct {
 	blocked   bool    // one request at a time until one succeeds
 	paused    string  // why the namespace is paused; empty if it is not
 	throttled string  // why it is throttled; empty if it is not
-	full      bool    // paused because upstream has no room for more in it
 	refusing  bool    // paused because upstream refuses one write after another
 	backoff   *backoff.ExponentialBackOff
+
+	full      string  // why upstream takes no puts: it has no room for more in the namespace; empty if it takes them
+	fullEvery Instant // one of them is tried so often
+	putsAt    Instant // while it is full, the next one is tried then
 
 	answeredAt Instant // when upstream last gave a verdict
 
@@ -56,6 +54,26 @@ type Queue struct {
 	index    int // index in that heap; -1: in none
 }
 
+// side has a task in one of three places: the urgent line, if it is due; the lingering line; or the retries. A newer
+// write moves a task to the back of the lingering line, so the line is ordered by writtenAt, and its front is due first.
+// A flush makes all lingering tasks urgent in constant time: it joins the lines, and sets urgentUpTo, which isUrgent
+// compares.
+type side struct {
+	urgent, lingering line
+	retries           [waitings]heapOf[*retryState]
+}
+
+// sides returns both sides.
+func (q *Queue) sides() [2]*side { return [2]*side{&q.others, &q.puts} }
+
+// sideOf returns the task's side.
+func (q *Queue) sideOf(t *task) *side {
+	if t.puts() {
+		return &q.puts
+	}
+	return &q.others
+}
+
 func (q *Queue) id(t *task) journal.ID { return journal.ID{Namespace: q.Key(), Key: t.Key()} }
 
 func (q *Queue) isUrgent(t *task) bool { return t.urgent || t.first <= q.urgentUpTo }
@@ -67,60 +85,93 @@ func (q *Queue) remove(t *task) {
 		t.retry.isLeft = false
 		delete(q.left, t)
 	case t.retrying():
-		heap.Remove(&q.retries[t.retry.waiting], t.retry.index)
+		heap.Remove(&q.sideOf(t).retries[t.retry.waiting], t.retry.index)
 	case q.isUrgent(t):
-		q.urgent.remove(t)
-	case t.removes:
-		q.removing.remove(t)
+		q.sideOf(t).urgent.remove(t)
 	default:
-		q.lingering.remove(t)
+		q.sideOf(t).lingering.remove(t)
 	}
 }
 
-// due returns when a task that is not running is due, ignoring the quota.
+// due returns when a task that is not running is due, ignoring the quota and a want of room.
 func (q *Queue) due(t *task) Instant {
 	switch {
 	case t.retrying():
 		return t.retry.at
 	case q.isUrgent(t):
 		return 0
-	case t.removes:
+	case t.deletes:
 		return t.writtenAt + q.linger
 	}
 	return q.pace.widened(t.writtenAt, q.linger)
 }
 
-// ready returns when the task is due and the namespace's quota admits it.
-func (q *Queue) ready(t *task) Instant { return max(q.due(t), q.turnOf(t)) }
+// ready returns when the task is due and its turn has come.
+func (q *Queue) ready(t *task) Instant {
+	at := q.admitted(t)
+	if q.full != "" && t.puts() { // guard 18.41
+		at = max(at, q.putsAt)
+	}
+	return at
+}
+
+// admitted returns when the task is due and the namespace's quota admits it.
+func (q *Queue) admitted(t *task) Instant { return max(q.due(t), q.turnOf(t)) }
 
 // untried returns the task outside the retries that is ready first; nil if there is none.
 func (q *Queue) untried() *task {
-	return q.firstIn(q.urgent, q.removing, q.lingering)
+	return q.sooner(q.firstIn(q.others.urgent, q.others.lingering), q.firstIn(q.puts.urgent, q.puts.lingering))
 }
 
-// firstIn returns the task of the given lines that is ready first; nil if there is none.
+// first returns the task that is ready first. It returns nil if none waits, or if only silent ones wait
+// while as many of these are tried as may be.
+func (q *Queue) first() *task { return q.sooner(q.firstOn(&q.others), q.firstOn(&q.puts)) }
+
+// sooner returns the task that is ready first. Of two that are, it is the urgent one, or else the one with the older write.
+// Both may be nil.
+func (q *Queue) sooner(a, b *task) *task {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case q.ready(a) != q.ready(b):
+		if q.ready(b) < q.ready(a) {
+			return b
+		}
+	case q.isUrgent(a) != q.isUrgent(b):
+		if q.isUrgent(b) {
+			return b
+		}
+	case b.first < a.first:
+		return b
+	}
+	return a
+}
+
+// firstOn returns the task of a side that the quota admits first; nil as first. So each put of a full namespace has its
+// turn.
+func (q *Queue) firstOn(on *side) *task { return q.orRetry(q.firstIn(on.urgent, on.lingering), on) }
+
+// firstIn returns the task of a side's lines that the quota admits first; nil if there is none.
 func (q *Queue) firstIn(lines ...line) (first *task) {
 	for _, l := range lines {
 		t := l.front
-		if t != nil && (first == nil || q.ready(t) < q.ready(first)) {
+		if t != nil && (first == nil || q.admitted(t) < q.admitted(first)) {
 			first = t
 		}
 	}
 	return first
 }
 
-// first returns the task that is ready first. It returns nil if none waits, or if only silent ones wait
-// while as many of these are tried as may be.
-func (q *Queue) first() *task { return q.orRetry(q.untried()) }
-
-// orRetry returns the first retry if it is ready before t, or else t, which may be nil.
-func (q *Queue) orRetry(t *task) *task {
-	for kind := range q.retries {
-		if len(q.retries[kind]) == 0 || waiting(kind) == silent && q.silent > q.silentMore { // guard 16.23
+// orRetry returns the first retry of a side if the quota admits it before t, or else t, which may be nil.
+func (q *Queue) orRetry(t *task, on *side) *task {
+	for kind := range on.retries {
+		if len(on.retries[kind]) == 0 || waiting(kind) == silent && q.silent > q.silentMore { // guard 16.23
 			continue
 		}
-		retry := q.firstOf(&q.retries[kind])
-		if t == nil || q.ready(retry) < q.ready(t) || q.ready(retry) == q.ready(t) && retry.first < t.first {
+		retry := q.firstOf(&on.retries[kind])
+		if t == nil || q.admitted(retry) < q.admitted(t) || q.admitted(retry) == q.admitted(t) && retry.first < t.first {
 			t = retry
 		}
 	}
@@ -136,7 +187,7 @@ func (q *Queue) firstOf(retries *heapOf[*retryState]) *task {
 		return first
 	}
 	for i := range *retries {
-		if t := (*retries)[i].task; q.ready(t) < q.ready(first) {
+		if t := (*retries)[i].task; q.admitted(t) < q.admitted(first) {
 			first = t
 		}
 	}
@@ -156,7 +207,8 @@ func (q *Queue) choose(now Instant) *task {
 		if q.hurried = !q.hurried; q.hurried {
 			return t
 		}
-		if other := q.orRetry(q.firstIn(q.removing, q.lingering)); other != nil && q.ready(other) <= now {
+		other := q.sooner(q.orRetry(q.others.lingering.front, &q.others), q.orRetry(q.puts.lingering.front, &q.puts))
+		if other != nil && q.ready(other) <= now {
 			t = other
 		}
 	}
@@ -179,15 +231,17 @@ func (q *Queue) oldest(first *task, now Instant) *task {
 			oldest, seq = t, t.seq
 		}
 	}
-	for _, l := range []line{q.urgent, q.removing, q.lingering} {
-		for t := l.front; t != nil && q.due(t) <= now; t = t.next {
-			look(t)
+	for _, on := range q.sides() {
+		for _, l := range []line{on.urgent, on.lingering} {
+			for t := l.front; t != nil && q.due(t) <= now; t = t.next {
+				look(t)
+			}
 		}
-	}
-	for _, kind := range []waiting{backingOff, noRoom} {
-		for i := range q.retries[kind] {
-			if r := q.retries[kind][i]; r.at <= now {
-				look(r.task)
+		for _, kind := range []waiting{backingOff, noRoom} {
+			for _, r := range on.retries[kind] {
+				if r.at <= now {
+					look(r.task)
+				}
 			}
 		}
 	}
@@ -196,10 +250,12 @@ func (q *Queue) oldest(first *task, now Instant) *task {
 
 // eachInWindow visits the retries of entries inside a late window.
 func (q *Queue) eachInWindow(now Instant, visit func(*retryState)) {
-	for kind := range q.retries {
-		for _, r := range q.retries[kind] {
-			if r.windowEnd > now {
-				visit(r)
+	for _, on := range q.sides() {
+		for kind := range on.retries {
+			for _, r := range on.retries[kind] {
+				if r.windowEnd > now {
+					visit(r)
+				}
 			}
 		}
 	}
@@ -208,15 +264,17 @@ func (q *Queue) eachInWindow(now Instant, visit func(*retryState)) {
 // tryNow ends the waits that only time would end, but no late window: an earlier request may still land over the
 // write. tryNow looks at every task whose wait it ends.
 func (q *Queue) tryNow(now Instant) {
-	q.notBefore = 0 // guard 18.6
-	for _, kind := range []waiting{backingOff, silent} {
-		h := &q.retries[kind]
-		for _, r := range *h {
-			if r.at = AtOnce; r.windowEnd > now { // guard 18.7
-				r.at = r.windowEnd
+	q.notBefore, q.putsAt = 0, 0 // guard 18.6
+	for _, on := range q.sides() {
+		for _, kind := range []waiting{backingOff, silent} {
+			h := &on.retries[kind]
+			for _, r := range *h {
+				if r.at = AtOnce; r.windowEnd > now { // guard 18.7
+					r.at = r.windowEnd
+				}
 			}
+			heap.Init(h)
 		}
-		heap.Init(h)
 	}
 }
 

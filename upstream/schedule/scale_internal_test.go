@@ -21,7 +21,7 @@ func announced(n, namespaces int) *Schedule {
 
 func change(i, namespaces int) journal.Change {
 	id := journal.ID{Namespace: fmt.Sprint("ns", i%namespaces), Key: fmt.Sprint("key", i)}
-	return journal.Change{ID: id, Seq: uint64(i + 1), Written: true}
+	return journal.Change{ID: id, Seq: uint64(i + 1), Written: true, Op: journal.Put}
 }
 
 // A million pending entries fit in little memory.
@@ -57,10 +57,10 @@ func TestAFlushTouchesHardlyAnyTask(t *testing.T) {
 	q := s.queues.Get("ns0")
 	snapshot := func() map[*task]task {
 		tasks := make(map[*task]task)
-		for t := range inLine(&q.urgent) {
+		for t := range inLine(&q.puts.urgent) {
 			tasks[t] = *t
 		}
-		for t := range inLine(&q.lingering) {
+		for t := range inLine(&q.puts.lingering) {
 			tasks[t] = *t
 		}
 		return tasks
@@ -68,8 +68,8 @@ func TestAFlushTouchesHardlyAnyTask(t *testing.T) {
 	for round := range 3 {
 		before := snapshot()
 		s.Expedite(q)
-		if q.Pending() != len(before) || q.lingering.front != nil {
-			t.Fatalf("the flush waits for %d of %d entries; lingering: %v", q.Pending(), len(before), q.lingering.front)
+		if q.Pending() != len(before) || q.puts.lingering.front != nil {
+			t.Fatalf("the flush waits for %d of %d entries; lingering: %v", q.Pending(), len(before), q.puts.lingering.front)
 		}
 		touched := 0
 		for t, was := range before {
@@ -114,7 +114,7 @@ func TestAFlushOfManyNamespacesGoesInChunks(t *testing.T) {
 // lingeringQueues counts the namespaces with a lingering task.
 func (s *Schedule) lingeringQueues() (n int) {
 	s.queues.Walk(0, 1<<30, func(q *Queue) {
-		if q.lingering.front != nil {
+		if q.puts.lingering.front != nil {
 			n++
 		}
 	})

@@ -95,6 +95,11 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	if c.Seq < t.seq { // guard 12.4
 		return false
 	}
+	deletes := c.Op == journal.Delete
+	again := !made && !t.running && !t.isLeft() && t.puts() == deletes // it changes sides
+	if again {
+		q.remove(t)
+	}
 	t.seq = c.Seq
 	s.announced++
 	if saves = t.saves(s.running[t]); saves {
@@ -112,13 +117,12 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	if s.renew(q, now); q.pace.limited {
 		s.place(q)
 	}
-	lingers := !made && !t.running && !t.retrying() && !t.isLeft() && !q.isUrgent(t)
-	removes := t.removes || (q.pace.limited || q.full) && c.Op == journal.Delete
-	postponed := lingers && (removes != t.removes || t.waitedFor(now)+linger <= lingerCap*linger) // guard 12.8
-	if postponed {
+	lingers := !again && !made && !t.running && !t.retrying() && !t.isLeft() && !q.isUrgent(t)
+	if lingers && t.waitedFor(now)+linger <= lingerCap*linger { // guard 12.8
+		again = true
 		q.remove(t)
 	}
-	t.removes = removes
+	t.deletes = deletes
 	switch {
 	case t.running:
 		if a := s.running[t]; a.newer == 0 { // guard 12.1
@@ -128,10 +132,10 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	case made:
 		t.begin(now)
 		s.enqueue(q, t, now)
-	case t.retrying():
-		heap.Fix(&q.retries[t.retry.waiting], t.retry.index)
-	case postponed:
+	case again:
 		s.enqueue(q, t, now)
+	case t.retrying():
+		heap.Fix(&q.sideOf(t).retries[t.retry.waiting], t.retry.index)
 	}
 	return saves && q.pace.limited
 }
@@ -139,17 +143,15 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 // enqueue puts a task into the line or heap where it belongs.
 func (s *Schedule) enqueue(q *Queue, t *task, now Instant) {
 	t.urgent = t.urgent || s.draining
+	on := q.sideOf(t)
 	switch {
 	case t.retry != nil && t.retry.at != 0:
-		heap.Push(&q.retries[t.retry.waiting], t.retry)
+		heap.Push(&on.retries[t.retry.waiting], t.retry)
 	case q.isUrgent(t):
-		q.urgent.push(t)
-	case t.removes:
-		t.postpone(now)
-		q.removing.push(t)
+		on.urgent.push(t)
 	default:
 		t.postpone(now)
-		q.lingering.push(t)
+		on.lingering.push(t)
 	}
 	if !t.retrying() && t.untried() {
 		s.fresh = q
@@ -166,8 +168,10 @@ func (s *Schedule) inWindow(t *task, now Instant) bool {
 // looks at every failed task of the queue.
 func (s *Schedule) SendOnceMore(q *Queue, now Instant) {
 	q.eachInWindow(now, func(r *retryState) { r.at = AtOnce })
-	for kind := range q.retries {
-		heap.Init(&q.retries[kind])
+	for _, on := range q.sides() {
+		for kind := range on.retries {
+			heap.Init(&on.retries[kind])
+		}
 	}
 	s.place(q)
 }
@@ -175,8 +179,9 @@ func (s *Schedule) SendOnceMore(q *Queue, now Instant) {
 // Expedite makes all tasks waiting in a queue's lines urgent.
 func (s *Schedule) Expedite(q *Queue) {
 	q.urgentUpTo = s.announced
-	q.urgent.take(&q.removing)
-	q.urgent.take(&q.lingering) // guard 18.2
+	for _, on := range q.sides() {
+		on.urgent.take(&on.lingering) // guard 18.2
+	}
 	s.place(q)
 }
 
@@ -192,7 +197,7 @@ func (s *Schedule) ExpediteEntry(id journal.ID) bool {
 	}
 	t.urgent = true
 	if lingers {
-		q.urgent.push(t)
+		q.sideOf(t).urgent.push(t)
 		s.place(q)
 	}
 	return true

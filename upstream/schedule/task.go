@@ -26,7 +26,7 @@ type task struct {
 	waited    uint32      // the oldest unsent write's wait at writtenAt, in milliseconds
 	running   bool        // a request is in flight, and the task is in no line
 	urgent    bool        // a caller waits for this entry: no linger
-	removes   bool        // an unsent write is a delete, and there is a quota or the namespace is full
+	deletes   bool        // the newest known write is a delete
 }
 
 // waitedFor returns how long the oldest unsent write has waited.
@@ -56,6 +56,9 @@ func (t *task) isLeft() bool { return t.retry != nil && t.retry.isLeft }
 
 // needless reports whether the task has nothing left to do.
 func (t *task) needless(now Instant) bool { return t.first == 0 && t.windowEnd() <= now }
+
+// puts reports whether the task has a put to send, as far as it is known.
+func (t *task) puts() bool { return t.first != 0 && !t.deletes }
 
 // untried reports whether no attempt has failed since the last success.
 func (t *task) untried() bool { return t.retry == nil || t.retry.attempts == 0 }

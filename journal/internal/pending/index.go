@@ -29,6 +29,7 @@ type Space struct {
 	entries hashtable.Table[Entry, *Entry]
 	count   int   // entries with a visible write
 	bytes   int64 // sum of their sizes, as [record.Pending.Size] counts them
+	newest  int64 // the same sum of the newest writes, visible or not
 	oldest  oldest
 }
 
@@ -74,6 +75,10 @@ func (x *Index) Get(id record.ID) *Entry {
 // Add makes a write the entry's newest. The write is not visible yet.
 func (x *Index) Add(id record.ID, w *Write) *Entry {
 	w.entry = x.ensure(id)
+	if old, ok := w.entry.Latest(); ok {
+		w.entry.space.newest -= old.Size(id)
+	}
+	w.entry.space.newest += w.Size(id)
 	w.entry.enqueue(w)
 	return w.entry
 }
@@ -82,6 +87,7 @@ func (x *Index) Add(id record.ID, w *Write) *Entry {
 func (x *Index) Restore(id record.ID, v record.Pending) {
 	e := x.ensure(id)
 	e.Sent = true // guard 14.16
+	e.space.newest += v.Size(id)
 	x.setVisible(e, v)
 }
 
@@ -113,6 +119,7 @@ func (x *Index) Drop(e *Entry) {
 	v, _ := e.Visible()
 	s.count--
 	s.bytes -= v.Size(e.ID())
+	s.newest -= v.Size(e.ID())
 	s.oldest.left(v.Since)
 	s.entries.Delete(e.Key())
 	if s.entries.Len() == 0 {
@@ -165,6 +172,9 @@ func (s *Space) Len() int { return s.count }
 
 // Bytes returns the sum of the sizes of the visible writes, as [record.Pending.Size] counts them.
 func (s *Space) Bytes() int64 { return s.bytes }
+
+// Newest returns the number of entries with a write, visible or not, and the sum of the sizes of their newest ones.
+func (s *Space) Newest() (entries int, bytes int64) { return s.entries.Len(), s.newest }
 
 // Walk visits about n entries with a visible write, starting at a cursor. The index may change between
 // two calls: see [hashtable.Table.Walk].

@@ -11,7 +11,7 @@ export function troubleOf(n, watch) {
   if (n.not_opened) return { word: "does not open", tone: "bad", settled: "settled, not all here opens", closed: n.not_opened };
   if (n.paused) return { word: "writes refused", tone: "bad", settled: "settled, writes refused", pending: "refused by upstream, waits" };
   if (n.reads_refused) return { word: "reads refused", tone: "bad", settled: "settled, reads refused" };
-  if (n.bytes_limit != null && n.bytes >= n.bytes_limit) return { word: "full", tone: "warn" };
+  if (n.full) return { word: "full", tone: "warn" };
   return null;
 }
 
