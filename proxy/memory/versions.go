@@ -351,7 +351,7 @@ func withPresent(versions []Version, now *cache.Item) (all []Version, present in
 		v.Past = journal.Past{State: journal.PastShown, Op: journal.Put, Value: value, WrittenAt: updatedAt}
 	}
 	present = slices.IndexFunc(versions, func(s Version) bool {
-		return !s.lost() && s.State != journal.PastDead && s.State != VersionUnsealed && s.State != journal.PastSuperseded && s.is(v.Op, v.Value)
+		return !s.lost() && s.State != journal.PastGone && s.State != journal.PastDead && s.State != VersionUnsealed && s.State != journal.PastSuperseded && s.is(v.Op, v.Value)
 	})
 	if present >= 0 {
 		return versions, present, err

@@ -17,6 +17,7 @@ const STATES = {
   dead: "refused by upstream, or dropped by a person",
   lost: "lost a conflict: the other host's write is later",
   shown: "read from upstream",
+  gone: "upstream holds it no longer",
   absent: "upstream has none",
   unsealed: "from before the namespace was sealed, when anybody could write it",
 };
