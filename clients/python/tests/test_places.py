@@ -221,7 +221,7 @@ def test_limits_of_a_namespace(kind: Any, tmp_path: Path) -> None:
     ledger = '[{"match": "ledger", "write_through": true, "quota": {"writes_per_day": 1}}]'
     server = daemon(tmp_path, "--namespaces", ledger).start()
     memory = kind("limits", base_url=server.url)
-    with pytest.raises(Refused, match="Value too large.*HTTP 400"):
+    with pytest.raises(Refused, match=r"Value too large.*HTTP 400"):
         memory.set("k", "x" * 100_001)
     memory.close()
     through = kind("ledger", base_url=server.url)
