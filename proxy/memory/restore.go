@@ -202,8 +202,8 @@ func (m *Memory) AwaitRestored(ctx context.Context, written []journal.Write, cou
 	return 0, nil
 }
 
-// Look asks upstream for a namespace's list and stores it. complete says that upstream has no more keys. decided, if not nil, says what a person has decided about the
-// list. forgotten counts the copies that are dropped.
+// Look asks upstream for a namespace's list and stores it. complete says that upstream has no more keys. decided, if not
+// nil, says what a person has decided about the list. forgotten counts the copies that are dropped.
 func (m *Memory) Look(ctx context.Context, namespace string, decided func(*journal.ListingFill)) (
 	rows []journal.Row, complete bool, forgotten int, err error,
 ) {
