@@ -7,7 +7,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// migratedBytes bounds the dead letters, in bytes, of which one change makes versions. A change makes at least one.
+// migratedBytes bounds one change of the migration: it turns at most so many bytes of dead letters into versions, but at
+// least one letter.
 const migratedBytes = 1 << 20
 
 // migrateConflicts makes versions that are lost of the dead letters that an older botwired has made of conflicts between hosts.

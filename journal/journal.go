@@ -19,9 +19,9 @@ type Options struct {
 	Dir string
 	// FS holds Dir; nil means the operating system's.
 	FS vfs.FS
-	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. What is lost has a bound of its
-	// own: see [Fence.Lose]. Each counts its
-	// namespace, key and value; a pending write also counts the memory that it takes.
+	// MaxBytes bounds pending writes and dead letters together, in bytes; 0 means no bound. Each counts its namespace, key
+	// and value; a pending write also counts the memory that it takes. Lost versions have their own bound: see
+	// [Fence.Lose].
 	MaxBytes int64
 	// CopiesBytes bounds the settled copies and listings on the disk, in bytes; 0 means no bound.
 	// Maintain removes the least recently used ones in the background.

@@ -20,7 +20,8 @@ const lossShare = 8
 // losses keeps the versions that have ended though nothing here has replaced them: those that have lost a conflict between
 // hosts, and those that upstream has ceased to hold. They have room of their own, which neither the budget of the history nor
 // a full disk takes: an acknowledged write that has lost must not be the first to go. Beyond it, the oldest losses are
-// removed. What is left of each is a version like any other; if it was never in force here, it goes, too.
+// removed. The version of a removed loss then counts as history like any other; a version that was never in force here is
+// removed with its loss.
 //
 // The store has a record of each, and losses knows their order. Every change goes through add and remove, in the store's order.
 type losses struct {

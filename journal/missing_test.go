@@ -138,7 +138,7 @@ func TestDistrustKeepsEverything(t *testing.T) {
 }
 
 // contract 21: an earlier botwired has left a namespace of which upstream lists one entry of 20, with an older time, amid a
-// restoration: 5 entries are pending. Nothing of it is lost, at whatever moment the start or the rest of it is killed.
+// restoration: 5 entries are pending. A kill at any moment of the start, or of the restoration afterwards, loses no entry.
 func TestARestorationOfBefore(t *testing.T) {
 	const was = "testdata/restoring-6"
 	holds := func(j *journal.Journal) {

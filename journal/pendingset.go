@@ -50,7 +50,7 @@ func (p *pendingSet) ready(id ID) error {
 	return p.faultIn(id)
 }
 
-// used returns the bytes of the budget that are in use. What is lost has room of its own.
+// used returns the bytes of the budget that are in use. Lost versions do not count: they have their own room.
 func (p *pendingSet) used(t record.Totals) int64 {
 	return t.PendingBytes + int64(t.Pending)*(entryMemory-record.Overhead) + t.DeadBytes // guard 3.5
 }

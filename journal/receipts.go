@@ -101,7 +101,7 @@ func (r *Receipts) Newest(most int) ([]Receipt, error) {
 }
 
 // Request returns the request with this name, and the number of the write that it has made; 0 if it was refused and has
-// made none. Without such a request, Op is 0. What it returns is durable.
+// made none. If there is no such request, Op is 0. The request is durable when Request returns.
 func (r *Receipts) Request(name [16]byte) (made Request, seq uint64, err error) {
 	if err := r.store.Acquire(); err != nil {
 		return made, 0, err

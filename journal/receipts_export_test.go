@@ -38,8 +38,8 @@ func (j *Journal) Watchers() int {
 }
 
 // CheckReceipts checks, at one moment, that every write ever made is either pending or has a receipt,
-// and that the receipts agree with each other and with the dead letters. What upstream has shown has numbers too;
-// noWrites are the numbers of those that are gone.
+// and that the receipts agree with each other and with the dead letters. Versions that upstream has shown take
+// numbers, too: noWrites are the numbers of those that were removed.
 func (j *Journal) CheckReceipts(noWrites ...uint64) error {
 	var found error
 	err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {

@@ -230,8 +230,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // underWayUntilGivenUp counts a write until it is over, or its client no longer waits for
-// the answer: then the next one may come while the service is still at work on this one. What a daemon that has been
-// killed no longer waits for, the service may notice only later than that daemon's successor sends the next one.
+// the answer: then the next one may come while the service is still at work on this one. If the daemon was killed,
+// the service may notice that only after the daemon's successor has sent the next write: see starts.
 func (s *service) underWayUntilGivenUp(r *http.Request, id journal.ID) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,8 +34,8 @@ type Restored struct {
 }
 
 // Restore journals a write for each entry of a namespace with data loss that upstream's list lacks and of which there is a
-// copy. These writes give way to whatever upstream holds after all. Then nothing is lost any more, and Restore believes
-// the list. more says that there was no room for all of them: the namespace still has data loss, and the same call goes on.
+// copy. These writes give way to whatever upstream holds after all. Once all of them are journaled, Restore believes the
+// list. more says that there was no room for all of them: the namespace still has data loss, and the same call goes on.
 //
 // With anyhow, Restore does not need upstream's list: without it, it journals a write for each copy.
 func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (written []journal.Write, more bool, err error) {
