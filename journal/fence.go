@@ -15,7 +15,6 @@ type Fence struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
-	losses  *losses
 }
 
 // Base is the state that upstream holds until the pending write replaces it, as far as the journal
@@ -51,7 +50,7 @@ const mostRemembered = 16
 // confirmed write left upstream, and what refused or dropped writes since may have left there. The state is
 // unknown if upstream has shown another one since.
 func (f *Fence) Remembered(id ID) (base Base, left []Content, err error) {
-	history := &History{store: f.store, pending: f.pending, copies: f.copies, losses: f.losses}
+	history := &History{store: f.store, pending: f.pending, copies: f.copies}
 	versions, err := history.Of(id, mostRemembered)
 	overwrote := false // the next one was about to overwrite another host's state
 	for _, v := range versions {
@@ -130,7 +129,7 @@ func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 			}
 			forgets(tx)
 			if last != nil && !w.LosesTies && w.Over == nil { // guard 17.2
-				f.losses.add(tx, w.ID, w.Seq, w.Value, record.Loss{At: unixNow()})
+				f.copies.losses.add(tx, w.ID, w.Seq, w.Value, record.Loss{At: unixNow()})
 			}
 		}
 		if err := f.store.Update(r); err != nil {
@@ -210,7 +209,7 @@ func (f *Fence) keepTheirs(id ID, op Op, o *Observation) error {
 		return err
 	}
 	defer f.store.Release()
-	err := f.losses.overwritten(id, &record.Version{
+	err := f.copies.losses.overwritten(id, &record.Version{
 		Op: op, Shown: true, At: cmp.Or(o.MadeAt, o.UpdatedAt), Author: o.Author, Host: o.Host, ListBytes: int32(o.ListBytes), Value: o.Value,
 	})
 	if err == nil {

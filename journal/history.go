@@ -15,7 +15,6 @@ type History struct {
 	store   *store.Store
 	pending *pendingSet
 	copies  *copies
-	losses  *losses
 }
 
 // Past is one version of an entry.

@@ -253,7 +253,7 @@ func (h *History) Lost(namespace string, before uint64, limit int) (versions []P
 	}
 	defer h.store.Release()
 	for len(versions) < limit {
-		some := h.losses.before(namespace, false, before, limit-len(versions))
+		some := h.copies.losses.before(namespace, false, before, limit-len(versions))
 		if len(some) == 0 {
 			break
 		}

@@ -53,10 +53,10 @@ func Open(opts Options) (*Journal, error) {
 	}
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		Fence:    &Fence{store: s, pending: pending, copies: copies, losses: lost},
+		Fence:    &Fence{store: s, pending: pending, copies: copies},
 		Trust:    copies.trust,
 		Keys:     &Keys{store: s, copies: copies},
-		History:  &History{store: s, pending: pending, copies: copies, losses: lost},
+		History:  &History{store: s, pending: pending, copies: copies},
 		Listings: &Listings{store: s, copies: copies, bytes: make(map[string]int64)},
 		opts:     opts, store: s, pending: pending, copies: copies, dead: dead, losses: lost,
 		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
