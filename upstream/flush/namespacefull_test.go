@@ -48,8 +48,8 @@ func TestARefusalForWantOfRoomMakesNoDeadLetter(t *testing.T) {
 // fillTo has upstream refuse each put with which its namespace "ns" would hold more entries than most.
 func (r *rig) fillTo(most int, refusal reply) {
 	r.answer = func(c call) reply {
-		r.fake.mu.Lock()
-		defer r.fake.mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		held := 0
 		for id := range r.entries {
 			if id.Namespace == c.id.Namespace && id != c.id {
