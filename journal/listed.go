@@ -28,6 +28,7 @@ type listed struct {
 	removed []string        // keys of rows to remove
 	absent  []ID            // entries with a settled copy that upstream no longer holds, or holds in an older state that counts
 	added   []ID            // entries that the previous listing did not have
+	forgets []ID            // entries of which the newest known state goes
 	held    map[string]bool // keys of absent that upstream holds in an older state
 	older   int             // rows that upstream showed with an older time than before
 	past    Suspect         // the state before this listing
@@ -54,7 +55,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	if err = l.findAbsent(past, before, now, shown); err != nil {
 		return err
 	}
-	if err = l.believeAbsent(now); err != nil { // guard 23.37
+	if err = l.findForgets(now); err != nil { // guard 23.37
 		return err
 	}
 	l.header.Newest = inOrder(now)
@@ -69,7 +70,7 @@ func (l *listed) prepare(rows []Row, complete bool) error {
 	// A header that forgetRow wrote, or one from before the clock was set back, is replaced.
 	l.same = ok && before.FetchedAt != 0 && before.FetchedAt <= l.header.FetchedAt && // guard 7.17, 19.14
 		before.Complete == l.header.Complete && before.Newest == l.header.Newest && before.Suspect == l.header.Suspect &&
-		len(l.changed)+len(l.removed)+len(l.absent) == 0 && !l.unread && !l.replaces ||
+		len(l.changed)+len(l.removed)+len(l.absent)+len(l.forgets) == 0 && !l.unread && !l.replaces ||
 		l.fill.distrust && l.header.Suspect.Since == 0 // there is nothing to keep
 	return nil
 }
@@ -224,6 +225,7 @@ func (l *listed) Fill(tx *store.Tx) error {
 	}
 	l.past = l.trust.note(namespace, l.header.Suspect)
 	l.dropCopies(tx)
+	l.dropNewests(tx, l.forgets)
 	for _, key := range l.removed {
 		tx.Delete(record.RowKey(namespace, key))
 	}
@@ -273,9 +275,20 @@ func (l *listed) readAbsent() error {
 	return nil
 }
 
-// dropMost removes copies of entries that upstream no longer holds in separate changes, until the rest
-// fit into the listing's change. The caller holds the copies lock.
+// dropMost removes copies and newest states of entries that upstream no longer holds in separate changes, until the
+// rest fit into the listing's change. The caller holds the copies lock.
 func (l *listed) dropMost() error {
+	for len(l.forgets) > droppedAtOnce {
+		some := l.forgets[:droppedAtOnce]
+		err := l.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+			l.dropNewests(tx, some)
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+		l.forgets = l.forgets[droppedAtOnce:]
+	}
 	for len(l.absent) > droppedAtOnce {
 		some := &dropping{listed: listed{
 			copies: l.copies, fill: l.fill, absent: l.absent[:droppedAtOnce], held: l.held, unlock: func() {},

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -36,13 +37,13 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 			return func() error { return second(j.Append(journal.NewWrite{ID: w.ID, Op: journal.Delete, If: refuse})) }
 		},
 		"answer": func(j *journal.Journal, _ journal.Write) func() error {
-			return func() error { return second(j.Fill(key("copy"), observed("2"), always)) }
+			return func() error { return second(j.Fill(key("copy"), named("2", 200, 60), always)) }
 		},
 		"unchanged answer": func(j *journal.Journal, _ journal.Write) func() error {
-			return func() error { return second(j.Fill(key("copy"), observed("1"), always)) }
+			return func() error { return second(j.Fill(key("copy"), named("1", 100, 50), always)) }
 		},
 		"overtaken answer": func(j *journal.Journal, _ journal.Write) func() error {
-			return func() error { return second(j.Fill(key("copy"), observed("2"), never)) }
+			return func() error { return second(j.Fill(key("copy"), named("2", 200, 60), never)) }
 		},
 		"listing": func(j *journal.Journal, _ journal.Write) func() error {
 			return func() error { return j.BeginListing("ns").Commit(rows("copy", "other"), true) }
@@ -50,12 +51,25 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 		"unchanged listing": func(j *journal.Journal, _ journal.Write) func() error {
 			return func() error { return j.BeginListing("ns").Commit(rows("copy"), true) }
 		},
+		"listing that lacks a newest state": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return j.BeginListing("ns").Commit(rows("a"), true) }
+		},
+		"forget": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return second(j.Disk.Forget(key("copy"))) }
+		},
+		"purge": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return second(j.Purge(context.WithoutCancel(t.Context()), "ns", "copy", 1<<40)) }
+		},
+		"purge of all": func(j *journal.Journal, _ journal.Write) func() error {
+			return func() error { return second(j.Purge(context.WithoutCancel(t.Context()), "ns", "", 1<<40)) }
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				disk := newStalling()
-				j := open(t, disk.fs)
-				no(t, second(j.Fill(key("copy"), observed("1"), always)))
+				j := open(t, disk.fs, names)
+				no(t, j.Run(t.Context()))
+				no(t, second(j.Fill(key("copy"), named("1", 100, 50), always)))
 				no(t, j.BeginListing("ns").Commit(rows("copy"), true))
 				w := put(t, j, key("a"), "1")
 				goOn := disk.stall()

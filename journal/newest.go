@@ -33,6 +33,12 @@ func (c *copies) dropNewest(tx *store.Tx, id ID) {
 	}
 }
 
+func (c *copies) dropNewests(tx *store.Tx, ids []ID) {
+	for _, id := range ids {
+		c.dropNewest(tx, id)
+	}
+}
+
 // last reads an entry's settled copy, or else recalls the newest state that was known of it.
 func (c *copies) last(id ID) (past settledCopy, err error) {
 	past, err = c.read(id)
@@ -58,15 +64,14 @@ func (c *copies) last(id ID) (past settledCopy, err error) {
 	return newest, nil
 }
 
-// believeAbsent drops the newest states of entries that upstream's listing lacks, like their copies. If a
-// person believes upstream, it also drops those of entries without a copy. The caller holds the copies lock.
-func (l *listed) believeAbsent(now map[string]Row) error {
+// findForgets finds the entries whose newest state goes: those that upstream's listing lacks, like their copies, and, if a
+// person believes upstream, also those without a copy. The caller holds the copies lock.
+func (l *listed) findForgets(now map[string]Row) error {
 	namespace := l.fill.namespace
 	believes := l.fill.believe || l.header.Complete && !l.fill.distrust && l.header.Suspect.Since == 0
 	if !believes || !l.keepsNewest(namespace) {
 		return nil
 	}
-	var absent []ID
 	prefix := record.Within(record.NewestPrefix, namespace)
 	err := store.Each(l.store.DB(), prefix, record.After(prefix), func(key, _ []byte) error {
 		id := ID{Namespace: namespace, Key: string(key[len(prefix):])}
@@ -74,7 +79,7 @@ func (l *listed) believeAbsent(now map[string]Row) error {
 			return nil
 		}
 		if !has(now, id.Key) {
-			absent = append(absent, id)
+			l.forgets = append(l.forgets, id)
 			return nil
 		}
 		if !l.fill.believe {
@@ -82,25 +87,9 @@ func (l *listed) believeAbsent(now map[string]Row) error {
 		}
 		copied, err := l.readHead(id)
 		if err == nil && !copied.intact {
-			absent = append(absent, id)
+			l.forgets = append(l.forgets, id)
 		}
 		return err
 	})
-	if ignoreDamage(err) != nil {
-		return err
-	}
-	for len(absent) > 0 {
-		some := absent[:min(len(absent), droppedAtOnce)]
-		absent = absent[len(some):]
-		err := l.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			for _, id := range some {
-				l.dropNewest(tx, id)
-			}
-			return nil
-		}))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return ignoreDamage(err)
 }

@@ -93,7 +93,11 @@ type purging struct {
 	store.ChangeFunc
 	*readersLock
 	changed []ID
+	unlock  func() // releases the copies lock
 }
+
+// Applied lets others change the namespace.
+func (c *purging) Applied() { c.unlock() }
 
 // Durable drops these answers.
 func (c *purging) Durable() {
@@ -104,8 +108,9 @@ func (c *purging) Durable() {
 
 // listing removes the namespace's listing, or the entry's row and copy.
 func (p *purge) listing(context.Context) error {
-	defer p.copies.lock(p.of.Namespace)()
-	change := &purging{readersLock: p.pending.readers, changed: []ID{{Namespace: p.of.Namespace}}}
+	unlock := p.copies.lock(p.of.Namespace)
+	defer unlock()
+	change := &purging{readersLock: p.pending.readers, changed: []ID{{Namespace: p.of.Namespace}}, unlock: unlock}
 	if p.of.Key == "" {
 		change.ChangeFunc = func(tx *store.Tx) error {
 			dropListing(tx, p.of.Namespace)
