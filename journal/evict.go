@@ -54,9 +54,11 @@ func (e *evictor) bound(ctx context.Context) (removed bool, err error) {
 // usage returns how many bytes the tables of copies, listings and versions take on disk, with the versions
 // of pending writes.
 func (e *evictor) usage() (sum int64, err error) {
-	for _, prefix := range []string{record.SettledPrefix, record.VersionPrefix, record.HeaderPrefix, record.RowPrefix} {
-		n, usageErr := e.copies.store.Usage(prefix)
-		sum, err = sum+n, errors.Join(err, usageErr)
+	for _, kind := range record.Kinds {
+		if kind.Class == record.Copied || kind.Prefix == record.VersionPrefix {
+			n, usageErr := e.copies.store.Usage(kind.Prefix)
+			sum, err = sum+n, errors.Join(err, usageErr)
+		}
 	}
 	return sum, err
 }

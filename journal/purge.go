@@ -330,25 +330,21 @@ func (p *purge) until(put bool) uint64 {
 	return p.last
 }
 
-// spans returns the ranges of keys that may hold records of the entry or the namespace. Pending
-// records, rows, headers, and what requests may have left, hold no value.
-func (p *purge) spans() []store.Span {
-	under := func(prefix []byte, holds func(key, body []byte) bool) store.Span {
-		return store.Span{From: prefix, To: record.After(prefix), Holds: holds}
+// spans returns the ranges of keys that may hold records of the entry or the namespace.
+func (p *purge) spans() (spans []store.Span) {
+	// The others hold no value.
+	holds := map[string]func(key, body []byte) bool{
+		record.DeadPrefix: p.ofLetter, record.ReceiptPrefix: p.ofReceipt, record.VersionPrefix: p.ofVersion,
+		record.SettledPrefix: p.ofCopy, record.NewestPrefix: p.ofCopy,
 	}
-	spans := []store.Span{under([]byte(record.DeadPrefix), p.ofLetter), under([]byte(record.ReceiptPrefix), p.ofReceipt)}
-	if namespace := p.of.Namespace; p.of.Key == "" {
-		return append(spans,
-			under(record.Within(record.PendingPrefix, namespace), nil),
-			under(record.Within(record.VersionPrefix, namespace), p.ofVersion), under(record.Within(record.LossPrefix, namespace), nil),
-			under(record.Within(record.SettledPrefix, namespace), p.ofCopy),
-			under(record.Within(record.NewestPrefix, namespace), p.ofCopy),
-			under(record.Within(record.RowPrefix, namespace), nil), under(record.Within(record.LeftPrefix, namespace), nil))
+	for _, kind := range record.Kinds {
+		from, to, named := kind.Of(p.of)
+		if kind.Keyed == record.ByNumber { // its records name the entry in their values
+			from, to = kind.Bounds()
+		}
+		if named || kind.Keyed == record.ByNumber {
+			spans = append(spans, store.Span{From: from, To: to, Holds: holds[kind.Prefix]})
+		}
 	}
-	one := func(prefix string, holds func(key, body []byte) bool) store.Span {
-		key := record.EntryKey(prefix, p.of)
-		return store.Span{From: key, To: append(bytes.Clone(key), 0), Holds: holds}
-	}
-	return append(spans, under(record.PendingOf(p.of), nil), under(record.VersionsOf(p.of), p.ofVersion), under(record.LossesOf(p.of), nil),
-		one(record.SettledPrefix, p.ofCopy), one(record.NewestPrefix, p.ofCopy), one(record.RowPrefix, nil), one(record.LeftPrefix, nil))
+	return spans
 }

@@ -351,3 +351,24 @@ func TestRecoveryLeavesWhatWasGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// contract 4: the report names no record that is sound, and not what each journal has of its own.
+func TestRecoveryNamesOnlyDamagedRecords(t *testing.T) {
+	fs := vfs.NewMem()
+	j := open(t, fs)
+	put(t, j, key("a"), "1")
+	no(t, j.BeginSending())
+	no(t, j.Close())
+	for name := range readAll(t, fs) {
+		if strings.HasPrefix(name, "MANIFEST") {
+			no(t, fs.Remove(fs.PathJoin(dir, name)))
+		}
+	}
+	r, err := recoverAll(fs)
+	if no(t, err); r.Healthy || r.Salvaged.Pending != 1 || len(r.Missing.Records) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if held := held(t, open(t, fs)); len(held) != 1 {
+		t.Errorf("it holds %v", held)
+	}
+}

@@ -388,7 +388,7 @@ func TestDamagedHistorySince(t *testing.T) {
 	no(t, j.Close())
 	r, err := recoverAll(fs)
 	no(t, err)
-	if r.Healthy || !slices.Equal(r.Missing.Records, []string{`record "m/retention"`}) {
+	if r.Healthy || !slices.Equal(r.Missing.Records, []string{"what was removed from the history"}) {
 		t.Errorf("the report is %+v", r)
 	}
 	j = open(t, fs)

@@ -106,17 +106,18 @@ type pendingRecord struct {
 
 func (f *filler) take(key, value []byte) error {
 	kind, ok := f.sifter.take(key, value)
-	if bytes.Equal(key, record.GenerationsKey) {
-		return nil // the recovered journal counts its receipts again
-	}
-	listing := kind == record.HeaderPrefix || kind == record.RowPrefix
-	if !ok || listing && !f.listings || kind == record.SettledPrefix && !f.settled {
+	if !ok {
 		return nil
 	}
+	settled := kind.Prefix == record.SettledPrefix
 	switch {
-	case kind == record.PendingPrefix:
+	case kind.Class == record.Made, bytes.Equal(key, record.GenerationsKey): // the recovered journal counts its receipts again
+		return nil
+	case kind.Prefix == record.PendingPrefix:
 		return f.takePending(key, value)
-	case kind == record.SettledPrefix && f.isValueless(key, value):
+	case settled && (!f.settled || f.isValueless(key, value)):
+		return nil
+	case kind.Class == record.Copied && !settled && !f.listings:
 		return nil
 	}
 	return f.set(bytes.Clone(key), bytes.Clone(value))

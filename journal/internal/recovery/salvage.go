@@ -217,8 +217,8 @@ func (l *damagedLog) take(c store.Chunk) {
 	}
 }
 
-// end ends a batch that is cut or fails its checksum. It keeps the pending writes, versions, losses and dead
-// letters, which have their own checksums. It ignores the batch's deletes and copies (older versions may exist
+// end ends a batch that is cut or fails its checksum. It keeps what is owed, and the versions with their losses: each
+// record has its own checksum. It ignores the batch's deletes and copies (older versions may exist
 // elsewhere). The batch's position in the order may be damaged, so end passes 0 for it: every delete of
 // such a record comes later.
 func (l *damagedLog) end() {
@@ -229,8 +229,7 @@ func (l *damagedLog) end() {
 	}
 	defer func() { _ = recover() }() // Pebble's reader panics where a batch is cut; the records before it count
 	_ = visitBatch(batch, func(key, value []byte, _ uint64, deleted bool) error {
-		kind := string(key[:min(2, len(key))])
-		if deleted || kind != record.PendingPrefix && kind != record.DeadPrefix && kind != record.VersionPrefix && kind != record.LossPrefix {
+		if kind := record.KindOf(key); deleted || kind == nil || kind.Class != record.Owed && kind.Keyed != record.ByVersion {
 			return nil
 		}
 		if _, err := record.Unseal(key, value); err != nil {

@@ -1,9 +1,7 @@
 package recovery
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 
@@ -57,28 +55,29 @@ var hashSeed = maphash.MakeSeed()
 func hashOf(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
 
 // take checks a record. It returns the record's kind, and whether the record is intact.
-func (s *sifter) take(key, value []byte) (kind string, ok bool) {
-	kind = string(key[:min(2, len(key))])
-	body, err := record.Unseal(key, value)
-	if err == nil {
-		err = s.add(kind, key, body, value)
+func (s *sifter) take(key, value []byte) (kind *record.Kind, ok bool) {
+	kind = record.KindOf(key)
+	err := record.ErrCorrupt
+	if kind != nil {
+		err = s.add(kind, key, value)
 	}
 	if err == nil {
 		s.records++
 		return kind, true
 	}
 	s.damage = cmp.Or(s.damage, err)
-	switch kind {
-	case record.PendingPrefix:
+	switch {
+	case kind == nil:
+	case kind.Prefix == record.PendingPrefix:
 		s.damagedPending++
-	case record.VersionPrefix:
+	case kind.Prefix == record.VersionPrefix:
 		if s.damagedVersions == nil {
 			s.damagedVersions = make(map[uint64]bool)
 		}
 		s.damagedVersions[hashOf(key)] = true
 	}
 	if len(s.damaged) < namedAtMost {
-		s.damaged = append(s.damaged, nameOf(string(key)))
+		s.damaged = append(s.damaged, record.NameOf(key))
 	} else {
 		s.unnamed++
 	}
@@ -92,131 +91,49 @@ func (s *sifter) damagedNames() []string {
 	return append(s.damaged, fmt.Sprintf("and %d more", s.unnamed))
 }
 
-func (s *sifter) add(kind string, key, body, value []byte) error {
-	switch kind {
+// add counts a record that passes its checks. It raises the highest sequence number to those that the record names, so that
+// no other write gets them.
+func (s *sifter) add(kind *record.Kind, key, value []byte) error {
+	body, err := record.Unseal(key, value)
+	if err != nil {
+		return err
+	}
+	seq, err := kind.Check(key, body)
+	if err != nil {
+		return err
+	}
+	s.totals.Seq = max(s.totals.Seq, seq)
+	switch kind.Prefix {
 	case record.PendingPrefix:
 		id, v, err := record.ReadPending(key, body, record.Sum(value))
 		if err != nil {
 			return err
 		}
 		s.totals.Add(id, &v)
-		s.totals.Seq = max(s.totals.Seq, v.Seq)
 		s.counts.Pending++
 		if s.valueless != nil {
-			s.valueless[hashOf(record.VersionKey(id, v.Seq))] = share{v.Size(id), v.Sum}
+			s.valueless[hashOf(record.VersionKey(id, seq))] = share{v.Size(id), v.Sum}
 		}
-	case record.VersionPrefix:
-		return s.addVersion(key, body)
 	case record.DeadPrefix:
-		seq, err := record.ParseDeadKey(key)
-		if err != nil {
-			return err
-		}
 		l, err := record.DecodeDead(seq, body)
 		if err != nil {
 			return err
 		}
 		s.totals.AddDead(&l)
-		s.totals.Seq = max(s.totals.Seq, seq)
 		s.counts.DeadLetters++
+	case record.VersionPrefix:
+		s.counts.Versions++
+		delete(s.valueless, hashOf(key))
 	case record.ReceiptPrefix:
-		return s.addReceipt(key, body)
-	default:
-		return s.addCopy(kind, body)
-	}
-	return nil
-}
-
-// addReceipt raises the highest sequence number to those in a receipt, so that no other write gets
-// them.
-func (s *sifter) addReceipt(key, body []byte) error {
-	if bytes.Equal(key, record.GenerationsKey) {
-		_, err := record.DecodeGenerations(body)
-		return err
-	}
-	_, seq, err := record.ParseReceiptKey(key)
-	if err != nil {
-		return err
-	}
-	if seq == 0 {
-		_, seq, err = record.DecodeRequest(body)
-		s.totals.Seq = max(s.totals.Seq, seq)
-		return err
-	}
-	r, err := record.DecodeReceipt(seq, body)
-	if err != nil {
-		return err
-	}
-	s.totals.Seq = max(s.totals.Seq, seq, r.By)
-	s.counts.Receipts++
-	return nil
-}
-
-// addVersion raises the highest sequence number to that of a version.
-func (s *sifter) addVersion(key, body []byte) error {
-	_, seq, err := record.ParseVersionKey(key)
-	if err != nil {
-		return err
-	}
-	if _, err := record.DecodeVersion(body); err != nil {
-		return err
-	}
-	s.totals.Seq = max(s.totals.Seq, seq)
-	s.counts.Versions++
-	delete(s.valueless, hashOf(key))
-	return nil
-}
-
-func (s *sifter) addCopy(kind string, body []byte) (err error) {
-	switch kind {
+		if _, of, _ := record.ParseReceiptKey(key); of != 0 { // a named request is none
+			s.counts.Receipts++
+		}
 	case record.SettledPrefix:
-		if _, _, _, err = record.DecodeSettled(body); err == nil {
-			s.counts.Settled++
-		}
-	case record.NewestPrefix:
-		_, _, _, err = record.DecodeSettled(body)
+		s.counts.Settled++
 	case record.LeftPrefix:
-		if _, err = record.DecodeLeft(body); err == nil {
-			s.counts.Left++
-		}
+		s.counts.Left++
 	case record.HeaderPrefix:
-		if _, err = record.DecodeHeader(body); err == nil {
-			s.counts.Listings++
-		}
-	case record.RowPrefix:
-		_, err = record.DecodeRow("", body)
-	case string(record.RetentionKey[:2]):
-		_, _, err = record.DecodeRetention(body)
-	case record.LossPrefix:
-		_, err = record.DecodeLoss(body)
-	case string(record.SeenKey):
-	default:
-		err = record.ErrCorrupt
+		s.counts.Listings++
 	}
-	return err
-}
-
-// nameOf names a record as people do.
-func nameOf(key string) string {
-	kind, name := key[:min(2, len(key))], key[min(2, len(key)):]
-	id, seq, err := record.ParseVersionKey([]byte("v/" + name))
-	switch {
-	case kind == record.PendingPrefix && err == nil:
-		return fmt.Sprintf("pending write %d to %s", seq, id)
-	case kind == record.VersionPrefix && err == nil:
-		return fmt.Sprintf("version %d of %s", seq, id)
-	case kind == record.LossPrefix && err == nil:
-		return fmt.Sprintf("the loss of version %d of %s", seq, id)
-	case kind == record.DeadPrefix && len(name) == 8:
-		return fmt.Sprint("dead letter ", binary.BigEndian.Uint64([]byte(name)))
-	case kind == record.ReceiptPrefix && len(name) == 16:
-		return fmt.Sprint("receipt of write ", binary.BigEndian.Uint64([]byte(name[8:])))
-	}
-	of, ok := map[string]string{
-		record.LeftPrefix: "what was sent", record.SettledPrefix: "settled copy", record.NewestPrefix: "newest known time", record.HeaderPrefix: "listing", record.RowPrefix: "listing row",
-	}[kind]
-	if !ok {
-		return fmt.Sprintf("record %q", key)
-	}
-	return of + " of " + name
+	return nil
 }

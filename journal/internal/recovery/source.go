@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -13,34 +14,31 @@ import (
 
 // source yields the records to recover.
 type source interface {
-	// each calls visit for every record except the state record, sealed as it was found, in key order.
+	// each calls visit for the records, sealed as they were found, in key order. It may leave out those of the class Made.
 	// Key and value are valid only during the call.
 	each(visit func(key, value []byte) error) error
-}
-
-// viewPrefixes are the prefixes of all records except the state record, in order.
-var viewPrefixes = []string{ // guard 4.34
-	record.LeftPrefix, record.DeadPrefix, record.HeaderPrefix, record.RowPrefix, string(record.RetentionKey), record.PendingPrefix,
-	record.ReceiptPrefix, record.SettledPrefix, record.NewestPrefix, string(record.SeenKey), record.VersionPrefix,
-	record.LossPrefix,
 }
 
 // view reads a store that Pebble can open.
 type view struct {
 	db *pebble.DB
-	// unread names the kinds of records that the last pass could not read completely.
-	unread map[string]bool
+	// unread has the kinds of records that the last pass could not read completely.
+	unread map[*record.Kind]bool
 	damage error // the first one of that pass
 }
 
-// hasWrites reports whether the last pass has read everything except copies and receipts.
+// hasWrites reports whether the last pass has read all that is owed, and all versions.
 func (v *view) hasWrites() bool {
-	return !v.unread[record.LeftPrefix] && !v.unread[record.DeadPrefix] && !v.unread[record.PendingPrefix] && !v.unread[record.VersionPrefix]
+	return !v.lacks(func(k *record.Kind) bool { return k.Class == record.Owed || k.Prefix == record.VersionPrefix })
 }
 
 // hasCopies reports whether the last pass has read all copies.
 func (v *view) hasCopies() bool {
-	return !v.unread[record.HeaderPrefix] && !v.unread[record.RowPrefix] && !v.unread[record.SettledPrefix]
+	return !v.lacks(func(k *record.Kind) bool { return k.Class == record.Copied })
+}
+
+func (v *view) lacks(is func(*record.Kind) bool) bool {
+	return slices.ContainsFunc(record.Kinds, func(k *record.Kind) bool { return v.unread[k] && is(k) })
 }
 
 // openView returns nil if Pebble cannot open the store.
@@ -73,10 +71,13 @@ func (v *view) all(yield func(key, value []byte) bool) {
 	if v == nil {
 		return
 	}
-	v.unread, v.damage = make(map[string]bool), nil
-	for _, kind := range viewPrefixes {
-		prefix := []byte(kind)
-		it, err := v.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
+	v.unread, v.damage = make(map[*record.Kind]bool), nil
+	for _, kind := range record.Kinds {
+		if kind.Class == record.Made {
+			continue
+		}
+		from, to := kind.Bounds()
+		it, err := v.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 		if err == nil {
 			for more := it.First(); more; more = it.Next() {
 				if !yield(it.Key(), it.Value()) {

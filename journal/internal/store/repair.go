@@ -230,8 +230,8 @@ func (s *Store) damagedSpan(tables []table) (all span, found bool, err error) {
 			}
 			all, found, changed = all.union(t.span), true, true
 			// guard 4.24
-			if listings := copySpans[0]; all.overlaps(listings) { // a listing is dropped as a whole
-				all = all.union(listings)
+			if all.overlaps(listingSpan) { // a listing is dropped as a whole
+				all = all.union(listingSpan)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -19,11 +20,26 @@ import (
 // span is a range of keys. Both ends are inclusive.
 type span struct{ from, to []byte }
 
-// copySpans are the ranges of records that may be lost: the settled copies and the listings, because
+// copySpans are the ranges of records that may be lost, in order: the settled copies and the listings, because
 // upstream can be asked for them again, the receipts, and the versions that are not pending, with their losses.
-var copySpans = []span{
-	{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))},
-	{[]byte(record.ReceiptPrefix), record.After([]byte(record.LossPrefix))},
+var copySpans = spansOf(func(k *record.Kind) bool { return k.Class == record.Copied || k.Class == record.Past })
+
+// listingSpan is the range of the listings, with their rows.
+var listingSpan = span{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))}
+
+// spansOf returns the ranges of some kinds, in order. Neighbours share one.
+func spansOf(some func(*record.Kind) bool) (spans []span) {
+	joins := false
+	for _, k := range record.Kinds {
+		from, to := k.Bounds()
+		if joins && some(k) {
+			spans[len(spans)-1].to = to
+		} else if some(k) {
+			spans = append(spans, span{from, to})
+		}
+		joins = some(k)
+	}
+	return spans
 }
 
 func (s span) overlaps(o span) bool {
@@ -46,7 +62,7 @@ func (s span) union(o span) span {
 
 // copiesOnly reports whether a span can contain only copies, receipts and versions.
 func (s span) copiesOnly() bool {
-	return copySpans[0].contains(s) || copySpans[1].contains(s)
+	return slices.ContainsFunc(copySpans, func(copies span) bool { return copies.contains(s) })
 }
 
 // table is one of the tables that Pebble reads.
