@@ -99,7 +99,7 @@ func (f *Fence) Written(id ID, seq uint64) (Content, bool, error) {
 //
 // What is lost takes at most an eighth of Options.MaxBytes, on top of it: the oldest losses are removed first.
 func (f *Fence) Lose(w Write, o Observation, reason string) error {
-	return f.lose(w, &o, cmp.Or(o.MadeAt, o.UpdatedAt), reason) // guard 17.55
+	return f.lose(w, &o, 0, reason)
 }
 
 // LoseToDelete records, like [Fence.Lose], that another host's later delete has beaten a pending write.
@@ -108,7 +108,7 @@ func (f *Fence) LoseToDelete(w Write, at float64, reason string) error {
 	return f.lose(w, nil, at, reason)
 }
 
-// lose handles a state that another host wrote at the given time. o is nil for a delete.
+// lose handles a state that another host wrote. o is nil for a delete, which was at a time in Unix seconds.
 func (f *Fence) lose(w Write, o *Observation, at float64, reason string) error {
 	r := &retiring{ // guard 7.19
 		w: w, hide: true, state: record.ReceiptSuperseded, reason: reason,

@@ -36,6 +36,32 @@ func TestHangingNamespacesDelayNoOther(t *testing.T) {
 	}
 }
 
+// A namespace whose requests have failed at once, and that is well again, need not wait for a probe that hangs either.
+func TestANamespaceThatIsWellAgainWaitsForNoProbe(t *testing.T) {
+	for i := range 12 {
+		outage := 2*time.Minute + time.Duration(i)*time.Second
+		t.Run(outage.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.answer = func(c call) reply {
+					if c.id.Namespace == "failing" {
+						return reply{status: 500, body: "<html>"}
+					}
+					return reply{hang: true}
+				}
+				r.putMany("sick", 40)
+				r.putMany("failing", 40)
+				time.Sleep(outage)
+				r.set(func(f *fake) { f.answer = func(c call) reply { return reply{hang: c.id.Namespace == "sick"} } })
+				back := time.Now()
+				r.within(time.Minute, "its first entry is upstream", held(r, journal.ID{Namespace: "failing", Key: "0"}))
+				if took := time.Since(back); took > timeout/2 {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
 // A namespace that has long sent alone also leaves room for another one when its requests begin to
 // hang.
 func TestANamespaceThatWasAloneLeavesRoom(t *testing.T) {
