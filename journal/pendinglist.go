@@ -54,7 +54,7 @@ func pendingOf(e *pending.Entry) Pending {
 	v, _ := e.Visible()
 	return Pending{
 		ID: e.ID(), Seq: v.Seq, Op: v.Op, Bytes: int(v.Bytes), ListBytes: int(v.ListBytes),
-		UpdatedAt: v.UpdatedAt, WrittenAt: v.WrittenAt, Since: v.Since,
+		UpdatedAt: v.UpdatedAt, WrittenAt: v.WrittenAt, Since: v.Since, LosesTies: v.LosesTies,
 	}
 }
 

@@ -124,6 +124,7 @@ type Pending struct {
 	UpdatedAt float64 // Unix seconds
 	WrittenAt float64 // Unix seconds: see [Write]
 	Since     float64 // Unix seconds: when the entry began to wait, not later than its oldest unsettled write
+	LosesTies bool    // see NewWrite.LosesTies
 }
 
 // Kind says how an entry's state is known.

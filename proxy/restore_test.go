@@ -51,8 +51,10 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 		}
 		s := newSidecar(t, on(fs))
 		s.lose(250)
-		wantRestored(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout,
-			api.Restoration{State: "running", Left: 250})
+		for range 2 {
+			wantRestored(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout,
+				api.Restoration{State: "running", Left: 250})
+		}
 		if doc := s.dataLoss("ns"); doc != nil {
 			t.Errorf("%+v", doc)
 		}
@@ -62,8 +64,13 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 		}
 		again := newSidecar(t, on(fs.CrashClone(vfs.CrashCloneCfg{})), func(_ *journal.Options, o *proxy.Options) { o.Upstream = s.upstream })
 		again.upstream, again.flusher.upstream = s.upstream, s.upstream
-		wantRestored(t, again.do(http.MethodPost, restoring, ""), http.StatusOK, api.Restoration{State: "over"})
-		again.settleAll("ns")
+		again.put(id("ns", "other"), "an agent's, for which a restore does not wait")
+		answer := again.begin(http.MethodPost, restoring, "")
+		synctest.Wait()
+		for i := range 150 {
+			again.settle(id("ns", fmt.Sprint("key-", 100+i)))
+		}
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 150}})
 		for i := range 250 {
 			if value, _ := s.upstream.holds(id("ns", fmt.Sprint("key-", i))); value != fmt.Sprint("value ", i) {
 				t.Errorf("upstream holds %q of %d", value, i)
@@ -175,13 +182,25 @@ func TestRestoreLeavesRoomForAgents(t *testing.T) {
 			if restored += n; n == 0 || n > 530 || (s.dataLoss("ns") == nil) != (restored == entries) {
 				t.Fatalf("%d are pending after %d, %+v", n, restored-n, s.dataLoss("ns"))
 			}
-			wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}[restored == entries])
+			wantRestored(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout,
+				api.Restoration{State: "running", Left: n})
 			s.settleAll("ns")
 		}
 		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: entries}})
 		if steps < 2 {
 			t.Errorf("%d steps", steps)
 		}
+	})
+}
+
+// What agents have pending takes the room of a restoration, and is not waited for.
+func TestRestoreWithoutRoom(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.lose(20)
+		for i := range 280 { // 16.4 MiB
+			s.put(id("ns", fmt.Sprint("other-", i)), strings.Repeat("x", 60<<10))
+		}
+		wantStatus(t, s.do(http.MethodPost, restoring, ""), http.StatusServiceUnavailable)
 	})
 }
 

@@ -92,7 +92,11 @@ func (p *Program) reportRestore(so *api.Restoration, of entryID) error {
 		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: upstream has lost nothing of %s (botwired status)\n", term.Printable(so.Namespace))
 		return err
 	}
-	text := fmt.Sprintf("%s restored", words.Plural(so.Restored, "entry"))
+	return p.reportRestored(words.Plural(so.Restored, "entry")+" restored", so)
+}
+
+// reportRestored prints the text and what upstream has kept. Its error says what upstream lacks.
+func (p *Program) reportRestored(text string, so *api.Restoration) error {
 	if so.Kept > 0 {
 		text += fmt.Sprintf("; upstream had another value of %s, which stays", words.Plural(so.Kept, "entry"))
 	}
@@ -125,14 +129,18 @@ func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) 
 	})
 }
 
-// restoreEach goes on if a namespace could not be restored.
+// restoreEach goes on if a namespace could not be restored. Some of it may have settled before it asks, so it counts no entries.
 func restoreEach(ctx context.Context, p *Program, c *attach.Client, namespaces []string) error {
 	var failed []error
 	for _, namespace := range namespaces {
 		so, _, err := p.restore(ctx, c, entryID{Namespace: namespace})
 		if err == nil {
 			fmt.Fprintf(p.Stdout, "%s: ", term.Printable(namespace))
-			err = p.reportRestore(so, entryID{})
+			text := "restored"
+			if so.Left+so.Failed > 0 {
+				text = words.Plural(so.Restored, "entry") + " restored"
+			}
+			err = p.reportRestored(text, so)
 		}
 		if ctx.Err() != nil {
 			return err

@@ -37,9 +37,15 @@ type Restored struct {
 // copy. These writes give way to whatever upstream holds after all. Once all of them are journaled, Restore believes the
 // list. more says that there was no room for all of them: the namespace still has data loss, and the same call goes on.
 //
+// What an earlier call has journaled, and upstream does not have yet, is among the writes.
+//
 // With anyhow, Restore does not need upstream's list: without it, it journals a write for each copy.
 func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (written []journal.Write, more bool, err error) {
 	m.lister.note(namespace)
+	earlier, err := m.givenBack(namespace)
+	if err != nil {
+		return nil, false, err
+	}
 	lost := m.view.hasDataLoss(namespace)
 	rows, complete, _, err := m.Look(ctx, namespace, nil)
 	known := err == nil
@@ -49,9 +55,10 @@ func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (wr
 	// A list that may lack keys may end the data loss, but does not show that upstream has them again.
 	lost = m.view.hasDataLoss(namespace) || lost && !complete // guard 9.98
 	if !lost && !anyhow {
-		return nil, false, nil
+		return earlier, false, nil
 	}
 	written, more, err = m.giveBack(namespace, rows)
+	written = append(earlier, written...)
 	switch {
 	case err == nil && more && len(written) == 0:
 		return nil, true, wire.Unavailable(restorePause, "too much of the namespace is pending to restore more of it: try again once upstream has taken that")
@@ -65,6 +72,16 @@ func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (wr
 		err = m.journal.Trust.Decided(namespace)
 	}
 	return written, false, err
+}
+
+// givenBack returns the pending writes of a namespace that give way to whatever upstream holds.
+func (m *Memory) givenBack(namespace string) (pending []journal.Write, err error) {
+	err = m.journal.VisitPending(namespace, func(p journal.Pending) {
+		if p.LosesTies { // guard 9.103
+			pending = append(pending, journal.Write{ID: p.ID, Seq: p.Seq, Op: p.Op})
+		}
+	})
+	return pending, err
 }
 
 // giveBack journals the copies of entries that upstream lacks, or holds in an older version if versions can be compared
@@ -151,8 +168,12 @@ func (m *Memory) RestoreEntry(id journal.ID) (written []journal.Write, err error
 	} else {
 		w, err = m.writeGone(id)
 	}
-	if errors.Is(err, journal.ErrChanged) {
-		return nil, nil
+	if !errors.Is(err, journal.ErrChanged) {
+		return []journal.Write{w}, err
+	}
+	w, pending, err := m.journal.Newest(id)
+	if givesWay := w.LosesTies || w.Over != nil; !pending || !givesWay { // guard 9.104
+		return nil, err
 	}
 	return []journal.Write{w}, err
 }
