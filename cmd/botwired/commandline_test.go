@@ -47,6 +47,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"pending", "--limit", "10001"}, []string{"botwired: --limit = 10001: expected a whole number from 1 to 10000\n"}},
 		{[]string{"get", "ns"}, []string{"botwired: 1 argument, and more are needed: expected", "botwired get NAMESPACE KEY"}},
 		{[]string{"get", "ns", ""}, []string{"argument 2 is empty"}},
+		{[]string{"restore", "ns", ""}, []string{"argument 2 is empty"}},
+		{[]string{"history", "--lost", ""}, []string{"argument 1 is empty"}},
 		{[]string{"set", "a", "b", "c", "d"}, []string{"botwired set NAMESPACE KEY"}},
 		{[]string{"get"}, []string{"botwired get NAMESPACE"}},
 		{[]string{"dead-letters", "retry"}, []string{"botwired dead-letters retry ID..."}},

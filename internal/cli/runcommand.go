@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"math"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +29,9 @@ func newRunCommand(p *Program, settings *Settings) *cobra.Command {
 			"that has ended it, 127 if there is no such command, 126 if it cannot be run.",
 		Example: "  botwired run -- python agent.py\n" +
 			"  botwired run --upstream embedded --data-dir trial -- python agent.py",
-		Args: arguments(1, math.MaxInt),
+		Args: func(cmd *cobra.Command, args []string) error {
+			return arguments(1, 1)(cmd, args[:min(len(args), 1)]) // the command's own arguments may be anything
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.runBeside(cmd.Context(), settings, args)
 		},

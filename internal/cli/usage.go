@@ -104,7 +104,8 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q: expected one of those that %q lists%s", args[0], cmd.CommandPath()+" --help", hint)
 }
 
-// arguments accepts from least to most arguments. The first least ones must not be empty.
+// arguments accepts from least to most arguments. The first two, which name something, must not be empty: a script with an
+// unset variable does not mean all of them.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch n := len(args); {
@@ -115,7 +116,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 		case n > most:
 			return Usagef("%q takes %s, and got %d: %s", cmd.CommandPath(), words.Plural(most, "argument"), n, cmd.UseLine())
 		}
-		for i, arg := range args[:least] {
+		for i, arg := range args[:min(len(args), 2)] {
 			if arg == "" {
 				return Usagef("argument %d is empty: expected %q", i+1, cmd.UseLine())
 			}
