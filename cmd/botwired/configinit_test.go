@@ -111,7 +111,7 @@ func TestConfigOfANamespace(t *testing.T) {
 		}
 	}
 	wantFailure(t, inHome(t, "config", "--namespace", "a:1"), cli.ExitError, `--namespace "a:1"`, "letters, digits")
-	wantFailure(t, inHome(t, "config", "validate", ""), cli.ExitUsage, "the path of a file")
+	wantFailure(t, inHome(t, "config", "validate", ""), cli.ExitUsage, "argument 1 is empty")
 	wantFailure(t, inHome(t, "config", "--config", ""), cli.ExitUsage, `--config = "": expected a path`)
 }
 

@@ -163,9 +163,7 @@ func newConfigValidateCommand(p *Program, settings *Settings) *cobra.Command {
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		src := settings.sources(nil)
 		if len(args) > 0 {
-			if src.File = args[0]; src.File == "" {
-				return Usagef(`FILE is "": expected the path of a file`)
-			}
+			src.File = args[0]
 		}
 		loaded, found := config.Check(src)
 		faults := make([]error, 0, len(found)+1)
