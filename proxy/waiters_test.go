@@ -7,10 +7,12 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/botwired/botwired/internal/fastpath"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
+	"github.com/botwired/botwired/proxy/memory"
 )
 
 // contract 16: only so many requests wait for long. The next one is refused, or a durable write answered at once.
@@ -67,12 +69,35 @@ func TestStreamsThatArePassedOnAreBounded(t *testing.T) {
 	})
 }
 
-// contract 16: a write that waits for upstream holds one place. Each request gives its place
+// overtaken is the answer to a request that another write overtakes as soon as it is allowed to wait.
+type overtaken struct {
+	*httptest.ResponseRecorder
+	write func()
+}
+
+func (o *overtaken) SetWriteDeadline(time.Time) error {
+	write := o.write
+	o.write = func() {}
+	write()
+	return nil
+}
+
+// contract 16: a write that waits for upstream holds one place, also if it begins anew. Each request gives its place
 // back, also if it ends in a panic.
 func TestAWriteGivesItsPlaceBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSidecar(t, writesThrough, func(_ *journal.Options, o *proxy.Options) { o.Waiters = 1 })
-		wantStatus(t, s.add(id("through", "k"), "", "v"), http.StatusOK)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/_botwired/append?namespace=through&key=k", strings.NewReader(putBody("v")))
+		w := &overtaken{httptest.NewRecorder(), func() {
+			if _, err := s.journal.Append(memory.NewPut(id("through", "k"), "another's ")); err != nil {
+				t.Error(err)
+			}
+		}}
+		s.server.ServeHTTP(w, r)
+		wantStatus(t, w.ResponseRecorder, http.StatusOK)
+		if value, _ := s.upstream.holds(id("through", "k")); value != "another's v" {
+			t.Errorf("upstream holds %q", value)
+		}
 		wantStatus(t, s.do(http.MethodPost, "/_botwired/flush", ""), http.StatusOK)
 		s.flusher.become(func(journal.Write) (bool, error) { panic("a fault") })
 		wantStatus(t, s.do(http.MethodPut, "/memory/through/k", putBody("v")), http.StatusInternalServerError)
