@@ -40,10 +40,24 @@ func TestLingerLetsAnEntryComeToRest(t *testing.T) {
 }
 
 func TestABusyKeyCannotPostponeItself(t *testing.T) {
+	put := func(r *rig, i int) { r.put(key("busy"), fmt.Sprint(i)) }
+	for name, write := range map[string]func(r *rig, i int){
+		"puts": put,
+		"puts and deletes": func(r *rig, i int) {
+			if put(r, i); i%2 != 0 {
+				r.del(key("busy"))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testABusyKey(t, write) })
+	}
+}
+
+func testABusyKey(t *testing.T, write func(r *rig, i int)) {
 	bubble(t, func(t *testing.T, r *rig) {
 		start := time.Now()
 		for i := 0; time.Since(start) < time.Minute; i++ {
-			r.put(key("busy"), fmt.Sprint(i))
+			write(r, i)
 			time.Sleep(10 * time.Millisecond)
 		}
 		sent := r.requests(anything)

@@ -96,9 +96,15 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 		return false
 	}
 	deletes := c.Op == journal.Delete
-	again := !made && !t.running && !t.isLeft() && t.puts() == deletes // it changes sides
-	if again {
+	moves := !made && !t.running && !t.isLeft() && t.puts() == deletes // to the other side
+	lingers := !made && !t.running && !t.retrying() && !t.isLeft() && !q.isUrgent(t)
+	postponed := lingers && t.waitedFor(now)+linger <= lingerCap*linger // guard 12.8
+	if moves || postponed {
 		q.remove(t)
+	}
+	if moves && lingers && !postponed { // it has waited long enough, and the other line is in order of the newest writes
+		r := retryOf(t)
+		r.waiting, r.at = backingOff, AtOnce // guard 12.9
 	}
 	t.seq = c.Seq
 	s.announced++
@@ -117,11 +123,6 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	if s.renew(q, now); q.pace.limited {
 		s.place(q)
 	}
-	lingers := !again && !made && !t.running && !t.retrying() && !t.isLeft() && !q.isUrgent(t)
-	if lingers && t.waitedFor(now)+linger <= lingerCap*linger { // guard 12.8
-		again = true
-		q.remove(t)
-	}
 	t.deletes = deletes
 	switch {
 	case t.running:
@@ -132,7 +133,7 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	case made:
 		t.begin(now)
 		s.enqueue(q, t, now)
-	case again:
+	case moves, postponed:
 		s.enqueue(q, t, now)
 	case t.retrying():
 		heap.Fix(&q.sideOf(t).retries[t.retry.waiting], t.retry.index)
