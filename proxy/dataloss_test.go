@@ -231,6 +231,25 @@ func TestWhatUpstreamLoses(t *testing.T) {
 	}
 }
 
+// An entry that was gone before its namespace had data loss comes back by its key, too.
+func TestWhatWasGoneBeforeADataLoss(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 100)
+		s.upstream.remove(id("ns", "key-0"))
+		time.Sleep(2 * time.Minute)
+		wantStatus(t, s.get("/memory/ns/key-0"), http.StatusNotFound)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "240")
+		for _, key := range []string{"key-0", "key-1"} {
+			answer := s.begin(http.MethodPost, restoring+"&key="+key, "")
+			synctest.Wait()
+			s.settleAll("ns")
+			wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 1}})
+		}
+	})
+}
+
 // While an answer is fresh, upstream is not asked again for what it has lost.
 func TestSuspectCopiesAnswerFromMemory(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {

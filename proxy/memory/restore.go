@@ -162,11 +162,9 @@ func (m *Memory) writeAgain(id journal.ID) (journal.Write, error) {
 // upstream holds after all stays. It journals nothing if the entry is there, or has been deleted here since. In a namespace with
 // data loss, it journals the copy.
 func (m *Memory) RestoreEntry(id journal.ID) (written []journal.Write, err error) {
-	var w journal.Write
-	if m.view.hasDataLoss(id.Namespace) {
+	w, err := m.writeGone(id)
+	if errors.Is(err, journal.ErrChanged) && m.view.hasDataLoss(id.Namespace) {
 		w, err = m.writeAgain(id)
-	} else {
-		w, err = m.writeGone(id)
 	}
 	if !errors.Is(err, journal.ErrChanged) {
 		return []journal.Write{w}, err
