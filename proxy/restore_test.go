@@ -204,6 +204,25 @@ func TestRestoreWithoutRoom(t *testing.T) {
 	})
 }
 
+// A journal without room says so: nothing is restored, and the namespace still has data loss.
+func TestRestoreIntoAFullJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, careful, func(stored *journal.Options, _ *proxy.Options) { stored.MaxBytes = 20 << 10 })
+		s.lose(20)
+		for i := 0; s.do(http.MethodPut, fmt.Sprint("/memory/other/", i), `{"value":"v"}`).Code == http.StatusOK; i++ {
+		}
+		wantDetail(t, s.do(http.MethodPost, restoring, ""), http.StatusInsufficientStorage, "journal.max_bytes")
+		if s.dataLoss("ns") == nil {
+			t.Error("no data loss")
+		}
+		s.settleAll("other")
+		answer := s.begin(http.MethodPost, restoring, "")
+		synctest.Wait()
+		s.settleAll("ns")
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 20}})
+	})
+}
+
 // An entry that upstream refuses becomes a dead letter, like any other write.
 func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {

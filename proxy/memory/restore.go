@@ -60,9 +60,9 @@ func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (wr
 	written, more, err = m.giveBack(namespace, rows)
 	written = append(earlier, written...)
 	switch {
-	case err == nil && more && len(written) == 0:
-		return nil, true, wire.Unavailable(restorePause, "too much of the namespace is pending to restore more of it: try again once upstream has taken that")
-	case err != nil || more:
+	case more && len(written) > 0:
+		return written, true, nil
+	case err != nil:
 		return written, more, err
 	}
 	if known {
@@ -84,8 +84,11 @@ func (m *Memory) givenBack(namespace string) (pending []journal.Write, err error
 	return pending, err
 }
 
+// errRestoresMuch leaves the rest of the journal to agents.
+var errRestoresMuch = wire.Unavailable(restorePause, "too much of the namespace is pending to restore more of it: try again once upstream has taken that")
+
 // giveBack journals the copies of entries that upstream lacks, or holds in an older version if versions can be compared
-// by time. more says that there was no room for all of them.
+// by time. more says that there was no room for all of them, and err why.
 func (m *Memory) giveBack(namespace string, rows []journal.Row) (written []journal.Write, more bool, err error) {
 	held := make(map[string]float64, len(rows))
 	for _, row := range rows {
@@ -93,7 +96,7 @@ func (m *Memory) giveBack(namespace string, rows []journal.Row) (written []journ
 	}
 	for after := ""; ; {
 		if m.journal.Stats().Namespaces[namespace].PendingBytes >= restoredBytes { // guard 3.34
-			return written, true, nil
+			return written, true, errRestoresMuch
 		}
 		copies, err := m.journal.Trust.Copies(namespace, after, restoredAtOnce)
 		if err != nil || len(copies) == 0 {
@@ -123,11 +126,7 @@ func (m *Memory) giveBack(namespace string, rows []journal.Row) (written []journ
 			})
 		}
 		if err := g.Wait(); err != nil {
-			full := errors.Is(err, journal.ErrFull) || IsNamespaceFull(err)
-			if full {
-				err = nil
-			}
-			return written, full, err
+			return written, errors.Is(err, journal.ErrFull) || IsNamespaceFull(err), err
 		}
 	}
 }
