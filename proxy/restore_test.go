@@ -204,6 +204,28 @@ func TestRestoreWithoutRoom(t *testing.T) {
 	})
 }
 
+// The list that is believed in the end is the one of which all that it lacks is restored.
+func TestRestoreOfWhatIsLostMeanwhile(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 40)
+		for i := range 20 {
+			s.upstream.remove(id("ns", fmt.Sprint("key-", i)))
+		}
+		time.Sleep(2 * time.Minute)
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
+		lists := s.upstream.hold()
+		answer := s.begin(http.MethodPost, restoring, "")
+		list := <-lists
+		s.upstream.remove(id("ns", "key-39"))
+		close(list.answer)
+		s.upstream.release()
+		synctest.Wait()
+		s.settleAll("ns")
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 21}})
+		wantValue(t, s.get("/memory/ns/key-39"), "value 39")
+	})
+}
+
 // A journal without room says so: nothing is restored, and the namespace still has data loss.
 func TestRestoreIntoAFullJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ type Restored struct {
 }
 
 // Restore journals a write for each entry of a namespace with data loss that upstream's list lacks and of which there is a
-// copy. These writes give way to whatever upstream holds after all. Once all of them are journaled, Restore believes the
+// copy. These writes give way to whatever upstream holds after all. Once all of them are journaled, Restore believes that
 // list. more says that there was no room for all of them: the namespace still has data loss, and the same call goes on.
 //
 // What an earlier call has journaled, and upstream does not have yet, is among the writes.
@@ -57,21 +57,28 @@ func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (wr
 	if !lost && !anyhow {
 		return earlier, false, nil
 	}
-	written, more, err = m.giveBack(namespace, rows)
-	written = append(earlier, written...)
-	switch {
-	case more && len(written) > 0:
-		return written, true, nil
-	case err != nil:
-		return written, more, err
+	written = earlier
+	giveBack := func(rows []journal.Row) (err error) {
+		var some []journal.Write
+		some, more, err = m.giveBack(namespace, rows)
+		written = append(written, some...)
+		return err
 	}
 	if known {
-		_, _, _, err = m.Look(ctx, namespace, (*journal.ListingFill).BelieveAbsences)
+		_, _, _, err = m.Look(ctx, namespace, func(fill *journal.ListingFill, rows []journal.Row) error {
+			fill.BelieveAbsences()
+			return giveBack(rows) // guard 9.105
+		})
 	}
-	if !known || anyhow && isUnavailable(err) {
-		err = m.journal.Trust.Decided(namespace)
+	if !known || anyhow && !more && isUnavailable(err) {
+		if err = giveBack(rows); err == nil {
+			err = m.journal.Trust.Decided(namespace)
+		}
 	}
-	return written, false, err
+	if more && len(written) > 0 {
+		err = nil
+	}
+	return written, more, err
 }
 
 // givenBack returns the pending writes of a namespace that give way to whatever upstream holds.
@@ -220,9 +227,9 @@ func (m *Memory) AwaitRestored(ctx context.Context, written []journal.Write, cou
 	return 0, nil
 }
 
-// Look asks upstream for a namespace's list and stores it. complete says that upstream has no more keys. decided, if not
-// nil, says what a person has decided about the list. forgotten counts the copies that are dropped.
-func (m *Memory) Look(ctx context.Context, namespace string, decided func(*journal.ListingFill)) (
+// Look asks upstream for a namespace's list and stores it. complete says that upstream has no more keys. decide, if not
+// nil, says what a person has decided about the list, before it is stored. forgotten counts the copies that are dropped.
+func (m *Memory) Look(ctx context.Context, namespace string, decide func(*journal.ListingFill, []journal.Row) error) (
 	rows []journal.Row, complete bool, forgotten int, err error,
 ) {
 	for {
@@ -232,8 +239,11 @@ func (m *Memory) Look(ctx context.Context, namespace string, decided func(*journ
 			fill.Cancel()
 			return nil, false, 0, m.inTime(ctx, err)
 		}
-		if decided != nil {
-			decided(fill)
+		if decide != nil {
+			if err := decide(fill, rows); err != nil {
+				fill.Cancel()
+				return nil, false, 0, err
+			}
 		}
 		err = fill.Commit(rows, complete)
 		if !errors.Is(err, journal.ErrChanged) { // guard 9.76

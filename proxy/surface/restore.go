@@ -106,7 +106,10 @@ func (s *Surface) forget(w http.ResponseWriter, r *http.Request, p *Parameters) 
 		return err
 	}
 	defer end()
-	held, _, forgotten, err := s.memory.Look(ctx, namespace, (*journal.ListingFill).Believe)
+	held, _, forgotten, err := s.memory.Look(ctx, namespace, func(fill *journal.ListingFill, _ []journal.Row) error {
+		fill.Believe()
+		return nil
+	})
 	if err != nil {
 		return err
 	}
