@@ -65,7 +65,8 @@ func (c *copies) last(id ID) (past settledCopy, err error) {
 }
 
 // findForgets finds the entries whose newest state goes: those that upstream's listing lacks, like their copies, and, if a
-// person believes upstream, also those without a copy. The caller holds the copies lock.
+// person believes upstream, also those without a copy, or with a copy that is newer than what upstream lists. The caller
+// holds the copies lock.
 func (l *listed) findForgets(now map[string]Row) error {
 	namespace := l.fill.namespace
 	believes := l.fill.believe || l.header.Complete && !l.fill.distrust && l.header.Suspect.Since == 0
@@ -86,7 +87,7 @@ func (l *listed) findForgets(now map[string]Row) error {
 			return nil
 		}
 		copied, err := l.readHead(id)
-		if err == nil && !copied.intact {
+		if err == nil && (!copied.intact || l.held[id.Key]) { // guard 23.61
 			l.forgets = append(l.forgets, id)
 		}
 		return err

@@ -114,6 +114,18 @@ func TestNewestStateGivesWay(t *testing.T) {
 	}
 }
 
+// A person who forgets a namespace believes the older state that upstream lists, also while the newer one has its copy.
+func TestForgettingTakesTheNewestState(t *testing.T) {
+	j := open(t, vfs.NewMem(), names)
+	answered(t, j, named("2", 200, 60), "2", journal.NotRejected)
+	commit(t, j, "ns", true, journal.Row{Key: "a", ListBytes: 1, UpdatedAt: 200})
+	l := j.BeginListing("ns")
+	l.Believe()
+	no(t, l.Commit([]journal.Row{{Key: "a", ListBytes: 1, UpdatedAt: 100}}, true))
+	answered(t, j, named("1", 100, 50), "1", journal.NotRejected)
+	wantPast(t, j, key("a"), "1 theirs current", "2 theirs gone")
+}
+
 // What upstream may have lost, or has only not listed, is no delete.
 func TestNewestStateStaysWithoutADelete(t *testing.T) {
 	for name, commitOf := range map[string]func(t *testing.T, j *journal.Journal){
