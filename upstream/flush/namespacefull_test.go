@@ -170,6 +170,24 @@ func TestDeletesOfAFullNamespaceGoFirst(t *testing.T) {
 	})
 }
 
+// The delete of the very entry whose put upstream had no room for waits for nothing.
+func TestADeleteOfWhatHadNoRoomGoes(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.fillTo(0, noRoom)
+		for i := range 3 {
+			r.put(key(fmt.Sprint(i)), "v")
+		}
+		time.Sleep(time.Second)
+		if full := r.flusher.Full("ns"); full == "" || r.pending() != 3 {
+			t.Fatalf("full: %q, %d pending", full, r.pending())
+		}
+		for i := range 3 {
+			r.del(key(fmt.Sprint(i)))
+		}
+		r.settleWithin(linger + time.Second)
+	})
+}
+
 // A put that is due gives way to a delete, also where the namespace was throttled meanwhile.
 func TestADeleteGoesBeforeThePutThatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -102,9 +102,14 @@ func (s *Schedule) Written(c journal.Change, linger, now Instant) (saves bool) {
 	if moves || postponed {
 		q.remove(t)
 	}
-	if moves && lingers && !postponed { // it has waited long enough, and the other line is in order of the newest writes
+	switch {
+	case !moves:
+	case lingers && !postponed: // it has waited long enough, and the other line is in order of the newest writes
 		r := retryOf(t)
 		r.waiting, r.at = backingOff, AtOnce // guard 12.9
+	// guard 18.47
+	case deletes && q.full != "" && t.retry != nil && t.retry.at != 0: // its put has waited for room
+		t.retry.at = max(AtOnce, t.retry.windowEnd)
 	}
 	t.seq = c.Seq
 	s.announced++
