@@ -250,6 +250,26 @@ func TestWhatWasGoneBeforeADataLoss(t *testing.T) {
 	})
 }
 
+// A write that upstream has refused does not hide what is gone of its entry.
+func TestWhatIsGoneBehindADeadLetter(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 5)
+		gone := id("ns", "key-0")
+		s.put(gone, "refused")
+		w, _, err := s.journal.Newest(gone)
+		noError(t, err)
+		noError(t, s.journal.DeadLetter(w, journal.Failure{Status: 413, Reason: "too large"}))
+		s.upstream.remove(gone)
+		time.Sleep(2 * time.Minute)
+		wantStatus(t, s.get("/memory/ns/key-0"), http.StatusNotFound)
+		answer := s.begin(http.MethodPost, restoring+"&key=key-0", "")
+		synctest.Wait()
+		s.settleAll("ns")
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 1}})
+		wantValue(t, s.get("/memory/ns/key-0"), "value 0")
+	})
+}
+
 // While an answer is fresh, upstream is not asked again for what it has lost.
 func TestSuspectCopiesAnswerFromMemory(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {

@@ -194,7 +194,9 @@ func (m *Memory) writeGone(id journal.ID) (journal.Write, error) {
 	if err != nil {
 		return journal.Write{}, err
 	}
-	versions = slices.DeleteFunc(versions, func(v Version) bool { return v.Op == journal.Delete && v.Shown || v.lost() })
+	versions = slices.DeleteFunc(versions, func(v Version) bool {
+		return v.Op == journal.Delete && v.Shown || v.lost() || v.State == journal.PastDead
+	})
 	if !leavesNoTrace(state.Kind) || len(versions) == 0 || versions[0].State != journal.PastGone { // guard 9.101
 		return journal.Write{}, journal.ErrChanged
 	}
