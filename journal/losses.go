@@ -173,24 +173,30 @@ func (l *losses) oldest() (one lostVersion, exceeds bool) {
 	return l.all[0], true
 }
 
-// bound removes the oldest losses until the others fit into the budget. unnamed is called with the bytes of each version that
-// is like any other then.
+// bound removes the oldest losses until the others fit into the budget, some at a time: when a list drops many copies, the
+// losses of as many go. unnamed is called with the bytes of the versions that are like any other then.
 func (l *losses) bound(unnamed func(bytes int64)) error {
 	for {
-		one, exceeds := l.oldest()
-		if !exceeds {
+		if _, exceeds := l.oldest(); !exceeds {
 			return nil
 		}
+		bytes := int64(0)
 		err := l.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			l.remove(tx, &one)
+			for range droppedAtOnce {
+				one, exceeds := l.oldest()
+				if !exceeds {
+					break
+				}
+				if l.remove(tx, &one); !one.Apart {
+					bytes += one.Size
+				}
+			}
 			return nil
 		}))
 		if err != nil {
 			return err
 		}
-		if !one.Apart {
-			unnamed(one.Size)
-		}
+		unnamed(bytes)
 	}
 }
 

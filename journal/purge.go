@@ -11,7 +11,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// purgedAtOnce bounds how many receipts one change removes.
+// purgedAtOnce bounds how many receipts, or losses, one change removes.
 const purgedAtOnce = 256
 
 // Purged counts what [Journal.Purge] has removed.
@@ -167,24 +167,29 @@ func (p *purge) copiesAndVersions(ctx context.Context) error {
 
 // losses removes the versions that are lost or gone.
 func (p *purge) losses(ctx context.Context) error {
-	for _, one := range p.Journal.losses.under(p.covers) {
-		v, ok, err := readVersion(p.store.DB(), one.ID, one.seq)
-		if err = errors.Join(ignoreDamage(err), ctx.Err()); err != nil {
-			return err
+	for some := range slices.Chunk(p.Journal.losses.under(p.covers), purgedAtOnce) {
+		var goes []lostVersion
+		for _, one := range some {
+			v, ok, err := readVersion(p.store.DB(), one.ID, one.seq)
+			if err = errors.Join(ignoreDamage(err), ctx.Err()); err != nil {
+				return err
+			}
+			if one.seq <= p.until(!ok || v.Op == Put && !v.Shown) {
+				one.Apart = true // the version goes, too
+				goes = append(goes, one)
+			}
 		}
-		if one.seq > p.until(!ok || v.Op == Put && !v.Shown) {
-			continue
-		}
-		err = p.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		err := p.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 			p.copies.removals.Add(1)
-			one.Apart = true // the version goes, too
-			p.Journal.losses.remove(tx, &one)
+			for i := range goes {
+				p.Journal.losses.remove(tx, &goes[i])
+			}
 			return nil
 		}))
 		if err != nil {
 			return err
 		}
-		p.done.Versions++
+		p.done.Versions += len(goes)
 	}
 	return nil
 }
