@@ -136,7 +136,13 @@ func (l *losses) keeps(id ID, v *record.Version) (kept bool, err error) {
 		if err != nil && !store.IsDamage(err) {
 			return false, err
 		}
-		kept = err == nil && ok && other == *v
+		if err == nil && ok && other == *v {
+			is, known, err := lossOf(l.store.DB(), id, seq)
+			if err != nil {
+				return false, err
+			}
+			kept = known && !is.Gone
+		}
 	}
 	return kept, it.Error()
 }

@@ -103,6 +103,19 @@ func TestTheLoserIsAVersion(t *testing.T) {
 	}
 }
 
+// A state that was gone, and that upstream shows again, is lost like any other.
+func TestWhatWasGoneIsLost(t *testing.T) {
+	j := open(t, vfs.NewMem())
+	a := key("a")
+	no(t, second(j.Fill(a, observed("theirs"), always)))
+	no(t, second(j.Fill(a, nil, always)))
+	put(t, j, a, "mine")
+	for range 2 {
+		no(t, j.Fence.KeepOverwritten(a, *observed("theirs")))
+	}
+	wantPast(t, j, a, "theirs theirs lost", "mine ours pending", " theirs shown", "theirs theirs gone")
+}
+
 // contract 7: no reader is told of a loss that a power cut could undo.
 func TestALossIsNotShownBeforeItIsDurable(t *testing.T) {
 	for name, read := range map[string]func(*journal.Journal, journal.Write) (bool, error){
