@@ -44,25 +44,40 @@ func TestCopyThatComesWhileCopiesAreGivenUp(t *testing.T) {
 	})
 }
 
-// contract 7: no caller sees a dead letter that a power cut could undo.
-func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
-	for name, read := range map[string]func(*journal.Journal, journal.Write) (shown bool, err error){
-		"list": func(j *journal.Journal, _ journal.Write) (bool, error) {
+// contract 7: no caller sees a dead letter, or a loss, that a power cut could undo.
+func TestAnEndIsNotShownBeforeItIsDurable(t *testing.T) {
+	refused := func(j *journal.Journal, w journal.Write) error {
+		return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "no"})
+	}
+	lost := func(j *journal.Journal, w journal.Write) error {
+		return j.Fence.Lose(w, foreign("theirs", 20), "later")
+	}
+	isDead := func(j *journal.Journal, w journal.Write) (bool, error) {
+		_, dead, err := j.IsDead(w.ID, w.Seq)
+		return dead, err
+	}
+	for name, test := range map[string]struct {
+		end  func(*journal.Journal, journal.Write) error
+		read func(*journal.Journal, journal.Write) (shown bool, err error)
+	}{
+		"list": {refused, func(j *journal.Journal, _ journal.Write) (bool, error) {
 			letters, err := j.DeadLetters(0, 10)
 			return len(letters) == 1, err
-		},
-		"value": func(j *journal.Journal, w journal.Write) (bool, error) {
+		}},
+		"value": {refused, func(j *journal.Journal, w journal.Write) (bool, error) {
 			letter, err := j.ReadDeadLetter(w.Seq)
 			return letter.Value == "1", err
-		},
-		"answer": func(j *journal.Journal, w journal.Write) (bool, error) {
-			_, dead, err := j.IsDead(w.ID, w.Seq)
-			return dead, err
-		},
-		"receipt": func(j *journal.Journal, w journal.Write) (bool, error) {
+		}},
+		"answer": {refused, isDead},
+		"receipt": {refused, func(j *journal.Journal, w journal.Write) (bool, error) {
 			r, err := j.Receipts.Read(t.Context(), w.Seq)
 			return r.State == journal.ReceiptDead, err
-		},
+		}},
+		"list of what is lost": {lost, func(j *journal.Journal, _ journal.Write) (bool, error) {
+			versions, err := j.History.Lost("", 0, 10)
+			return len(versions) == 1, err
+		}},
+		"answer about what is lost": {lost, isDead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,16 +85,16 @@ func TestDeadLetterIsNotShownBeforeItIsDurable(t *testing.T) {
 				j := open(t, disk.fs)
 				w := put(t, j, key("a"), "1")
 				goOn := disk.stall()
-				buried, buryErr := later(func() error { return j.DeadLetter(w, journal.Failure{Status: 400, Reason: "no"}) })
-				buried()
+				ended, endErr := later(func() error { return test.end(j, w) })
+				ended()
 				shown := false
-				answered, readErr := later(func() (err error) { shown, err = read(j, w); return err })
+				answered, readErr := later(func() (err error) { shown, err = test.read(j, w); return err })
 				if answered() && shown {
 					t.Error("it was shown before the sync")
 				}
 				goOn()
-				if !buried() || !answered() || *buryErr != nil || *readErr != nil || !shown {
-					t.Errorf("%v, %v, shown: %v", *buryErr, *readErr, shown)
+				if !ended() || !answered() || *endErr != nil || *readErr != nil || !shown {
+					t.Errorf("%v, %v, shown: %v", *endErr, *readErr, shown)
 				}
 			})
 		})

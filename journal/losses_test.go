@@ -116,40 +116,6 @@ func TestWhatWasGoneIsLost(t *testing.T) {
 	wantPast(t, j, a, "theirs theirs lost", "mine ours pending", " theirs shown", "theirs theirs gone")
 }
 
-// contract 7: no reader is told of a loss that a power cut could undo.
-func TestALossIsNotShownBeforeItIsDurable(t *testing.T) {
-	for name, read := range map[string]func(*journal.Journal, journal.Write) (bool, error){
-		"list": func(j *journal.Journal, _ journal.Write) (bool, error) {
-			lost, err := j.History.Lost("", 0, 10)
-			return len(lost) > 0, err
-		},
-		"answer": func(j *journal.Journal, w journal.Write) (bool, error) {
-			_, dead, err := j.IsDead(w.ID, w.Seq)
-			return dead, err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				disk := newStalling()
-				j := open(t, disk.fs)
-				w := put(t, j, key("a"), "1")
-				goOn := disk.stall()
-				lost, lostErr := later(func() error { return j.Fence.Lose(w, foreign("theirs", 20), "later") })
-				lost()
-				shown := false
-				answered, readErr := later(func() (err error) { shown, err = read(j, w); return err })
-				if answered() && shown {
-					t.Error("it was shown before the sync")
-				}
-				goOn()
-				if !lost() || !answered() || errors.Join(*lostErr, *readErr) != nil {
-					t.Errorf("%v, %v", *lostErr, *readErr)
-				}
-			})
-		})
-	}
-}
-
 // contract 13: neither the history's budget nor a full disk takes what is lost.
 func TestLossesHaveRoomOfTheirOwn(t *testing.T) {
 	for name, remove := range map[string]func(*journal.Journal) error{
