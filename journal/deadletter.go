@@ -76,7 +76,7 @@ func (j *Journal) IsDead(id ID, seq uint64) (state ReceiptState, dead bool, err 
 	}
 	defer j.store.Release()
 	state = ReceiptSuperseded
-	if dead, err = j.losses.has(id, seq); err == nil && !dead {
+	if dead, err = j.copies.losses.has(id, seq); err == nil && !dead {
 		state = ReceiptDead
 		err = store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
 			if l.ID == id {

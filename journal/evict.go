@@ -275,7 +275,7 @@ func (r *rangeRemoval) Fill(tx *store.Tx) error {
 				stay[i] = err != nil || of == seq // guard 3.42
 			}
 			if !stay[i] {
-				if stay[i], err = isLost(reader, key); err != nil { // guard 13.95
+				if stay[i], err = hasLoss(reader, key); err != nil { // guard 13.95
 					return err
 				}
 			}

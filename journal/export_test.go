@@ -89,7 +89,7 @@ func (j *Journal) check(tx *store.Tx) error {
 	if err := checkCopies(db); err != nil {
 		return err
 	}
-	return errors.Join(j.dead.check(db), j.losses.check(db))
+	return errors.Join(j.dead.check(db), j.copies.losses.check(db))
 }
 
 // check compares the losses that are known with the store.

@@ -119,7 +119,6 @@ type Journal struct {
 	pending  *pendingSet
 	copies   *copies
 	dead     *deadIndex
-	losses   *losses
 	evictor  *evictor
 	history  *retention
 	full     *fullness

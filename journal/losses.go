@@ -213,16 +213,16 @@ func (l *losses) count() int {
 	return l.lost
 }
 
-// before returns up to limit losses of a namespace, or of all if it is "", the newest first: those before the one with a place
-// in their order, or from the newest one on if that is 0.
-func (l *losses) before(namespace string, gone bool, order uint64, limit int) (found []lostVersion) {
+// before returns up to limit versions that are lost, and not gone, of a namespace, or of all namespaces if it is "". The
+// newest comes first. It begins below an order, or with the newest one if order is 0.
+func (l *losses) before(namespace string, order uint64, limit int) (found []lostVersion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range slices.Backward(l.all) {
 		if len(found) == limit {
 			break
 		}
-		if (order == 0 || one.Order < order) && (namespace == "" || one.Namespace == namespace) && one.Gone == gone {
+		if (order == 0 || one.Order < order) && (namespace == "" || one.Namespace == namespace) && !one.Gone {
 			found = append(found, one)
 		}
 	}
@@ -250,8 +250,8 @@ func lossOf(r pebble.Reader, id ID, seq uint64) (l record.Loss, ok bool, err err
 	return l, ok, ignoreDamage(err)
 }
 
-// isLost reports whether a version, given its key, is lost or gone.
-func isLost(r pebble.Reader, key []byte) (bool, error) {
+// hasLoss reports whether a version, given its key, is lost or gone.
+func hasLoss(r pebble.Reader, key []byte) (bool, error) {
 	lost, err := store.HoldsKey(r, record.LossOfVersion(key))
 	return lost, ignoreDamage(err)
 }
@@ -265,7 +265,7 @@ func (h *History) Lost(namespace string, before uint64, limit int) (versions []P
 	}
 	defer h.store.Release()
 	for len(versions) < limit {
-		some := h.copies.losses.before(namespace, false, before, limit-len(versions))
+		some := h.copies.losses.before(namespace, before, limit-len(versions))
 		if len(some) == 0 {
 			break
 		}

@@ -106,7 +106,7 @@ func (j *Journal) repair(ctx context.Context) error {
 	var err error
 	return errors.Join(j.store.Repair(ctx, func() {
 		j.copies.removals.Add(1) // guard 3.43
-		err = j.losses.load()
+		err = j.copies.losses.load()
 	}), err)
 }
 

@@ -58,7 +58,7 @@ func Open(opts Options) (*Journal, error) {
 		Keys:     &Keys{store: s, copies: copies},
 		History:  &History{store: s, pending: pending, copies: copies},
 		Listings: &Listings{store: s, copies: copies, bytes: make(map[string]int64)},
-		opts:     opts, store: s, pending: pending, copies: copies, dead: dead, losses: lost,
+		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
 		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
 		history:  &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
 		full:     full,

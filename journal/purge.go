@@ -167,7 +167,7 @@ func (p *purge) copiesAndVersions(ctx context.Context) error {
 
 // losses removes the versions that are lost or gone.
 func (p *purge) losses(ctx context.Context) error {
-	for some := range slices.Chunk(p.Journal.losses.under(p.covers), purgedAtOnce) {
+	for some := range slices.Chunk(p.copies.losses.under(p.covers), purgedAtOnce) {
 		var goes []lostVersion
 		for _, one := range some {
 			v, ok, err := readVersion(p.store.DB(), one.ID, one.seq)
@@ -182,7 +182,7 @@ func (p *purge) losses(ctx context.Context) error {
 		err := p.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 			p.copies.removals.Add(1)
 			for i := range goes {
-				p.Journal.losses.remove(tx, &goes[i])
+				p.copies.losses.remove(tx, &goes[i])
 			}
 			return nil
 		}))

@@ -17,7 +17,8 @@ import (
 const historyTo = 60
 
 // retention removes the oldest versions of entries. It keeps those of settled copies and of pending
-// writes, and those that losses has room for. A write that a newer one has superseded may yet settle: that writes its version again.
+// writes, and those that losses keeps. A write that a newer one has superseded may yet settle: that writes its
+// version again.
 type retention struct {
 	copies   *copies
 	budget   int64 // bytes; 0 means no bound
@@ -108,7 +109,7 @@ func (r *retention) measure(ctx context.Context, sample *sampler) (err error) {
 		if err != nil || of == seq {
 			return err
 		}
-		lost, err := isLost(snapshot, key)
+		lost, err := hasLoss(snapshot, key)
 		if err != nil {
 			return err
 		}

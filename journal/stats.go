@@ -67,7 +67,7 @@ func (j *Journal) Stats() Stats {
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
 	j.dead.count(&st)
-	st.Conflicts = j.losses.count()
+	st.Conflicts = j.copies.losses.count()
 	for _, space := range j.pending.spaces("") {
 		n := j.pending.summary(space)
 		if _, twice := st.Namespaces[space.Name()]; twice || n.Pending == 0 {

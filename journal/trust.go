@@ -54,7 +54,7 @@ type Trust struct {
 	mu       sync.RWMutex // one of the innermost locks
 	suspects map[string]Suspect
 	older    map[string]*olderAnswers
-	gone     []loss // losses accepted within lossWindow, the oldest first
+	accepted []acceptedLoss // within lossWindow, the oldest first
 }
 
 // olderAnswers counts the rejected older answers of a namespace.
@@ -66,8 +66,8 @@ type olderAnswers struct {
 // olderRun is the longest pause within one run of older answers. The log gets one line for each run.
 const olderRun = 10 * time.Minute
 
-// loss is an accepted loss: a namespace has lost all its entries, but fewer than the limit.
-type loss struct {
+// acceptedLoss says that a namespace has lost all its entries, but fewer than the limit.
+type acceptedLoss struct {
 	at      time.Time
 	entries int
 }
@@ -204,15 +204,15 @@ func (t *Trust) suspicious(namespace string, missing, of int) bool {
 		return false
 	}
 	now := time.Now()
-	t.gone = slices.DeleteFunc(t.gone, func(l loss) bool { return now.Sub(l.at) > lossWindow }) // guard 9.44
+	t.accepted = slices.DeleteFunc(t.accepted, func(l acceptedLoss) bool { return now.Sub(l.at) > lossWindow }) // guard 9.44
 	all := missing
-	for _, l := range t.gone {
+	for _, l := range t.accepted {
 		all += l.entries
 	}
 	if all >= limits.Entries { // guard 9.43
 		return true
 	}
-	t.gone = append(t.gone, loss{now, missing})
+	t.accepted = append(t.accepted, acceptedLoss{now, missing})
 	return false
 }
 
