@@ -12,7 +12,7 @@ type Revisions struct {
 // Revision is one state of an entry.
 type Revision struct {
 	Revision  *uint64  `json:"revision"` // upstream's, or the daemon's if upstream keeps none; null if it has none
-	State     string   `json:"state"`    // "settled", "pending", "superseded", "dead", "lost", "shown" or "absent"
+	State     string   `json:"state"`    // "settled", "pending", "superseded", "dead", "lost", "shown", "gone", "absent" or "unsealed"
 	Op        string   `json:"op"`
 	Value     *string  `json:"value"`             // null for a delete
 	Bytes     int      `json:"bytes"`             // in BotWire's count: characters

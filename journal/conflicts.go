@@ -11,9 +11,9 @@ import (
 // least one letter.
 const migratedBytes = 1 << 20
 
-// migrateConflicts makes versions that are lost of the dead letters that an older botwired has made of conflicts between hosts.
-// Nothing else uses the store yet. Each change takes its letters away: after a crash, the next start goes on. awaitRoom is
-// Options.AwaitRoom. Damage is left to [Journal.Run], which finds it, too.
+// migrateConflicts turns the dead letters that an older botwired has made of conflicts between hosts into lost versions.
+// Nothing else uses the store yet. Each change removes the letters that it turns: after a crash, the next start goes on.
+// awaitRoom is Options.AwaitRoom. migrateConflicts leaves damage to [Journal.Run], which finds it, too.
 func migrateConflicts(s *store.Store, lost *losses, awaitRoom func(needed int64) error) error {
 	var letters []record.Dead
 	size, from := int64(0), uint64(0)
@@ -55,7 +55,7 @@ func awaitRoomFor(s *store.Store, size int64, awaitRoom func(needed int64) error
 	return nil
 }
 
-// migrate makes versions that are lost of dead letters. A write's version is there, unless it was removed for room.
+// migrate turns dead letters into lost versions. A write's version is there already, unless it was removed for room.
 func (l *losses) migrate(tx *store.Tx, letters []record.Dead) error {
 	r, err := tx.Reader()
 	if err != nil {

@@ -93,8 +93,9 @@ func (f *Fence) Written(id ID, seq uint64) (Content, bool, error) {
 }
 
 // Lose records that another host's later state has beaten a pending write. The state becomes the
-// settled copy, unless the copy is newer or the disk lacks room. The write's version is lost, unless the write loses ties. If a newer write to the entry is pending, the old copy
-// stays: the state became known after that write was made, so the write must still be compared with it.
+// settled copy, unless the copy is newer or the disk lacks room. The write's version is lost, unless the write
+// loses ties or has a NewWrite.Over. If a newer write to the entry is pending, the old copy stays: the state became
+// known after that write was made, so the write must still be compared with it.
 // Lose is durable when it returns; until then, readers of the entry wait (contract 7).
 //
 // What is lost takes at most an eighth of Options.MaxBytes, on top of it: the oldest losses are removed first.

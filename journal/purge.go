@@ -23,8 +23,9 @@ type Purged struct {
 
 // Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
 // copies, versions, dead letters and receipts, but not those of writes after the one with the number upTo.
-// Then it makes the files free of their data: tables are merged, and logs replaced. It leaves pending writes
-// alone, and what earlier requests for their entries may have left upstream, which holds checksums of values. Readers ask upstream again. After a crash, or an error, the caller purges again.
+// Then it makes the files free of their data: it merges tables, and replaces logs. It leaves pending writes alone, and the
+// checksums of what earlier requests for their entries may have left upstream. Readers ask upstream again. After a crash,
+// or an error, the caller purges again.
 //
 // Purge is not done while a reader still has an old file open, or the disk has no room to merge tables: it
 // waits for that, and returns ctx's error when ctx ends first.

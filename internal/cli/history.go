@@ -261,7 +261,8 @@ func toUndo(ctx context.Context, p *Program, c *attach.Client, id entryID, to st
 }
 
 // stateToUndo returns the state that an undo brings back: that of revision to, or without one the state before
-// the newest, but none that upstream has refused, or that was never in force here. It returns nil if the daemon refuses the undo.
+// the newest. It skips what upstream has refused, and what was never in force here. It returns nil if the daemon refuses
+// the undo.
 func stateToUndo(states *api.Revisions, to string) *api.Revision {
 	for i := 1; i < len(states.Revisions); i++ { // the first one is the current state
 		switch r := &states.Revisions[i]; {

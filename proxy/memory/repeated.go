@@ -12,15 +12,16 @@ import (
 )
 
 // A caller that gets no answer to a write repeats it, and cannot know what the first request has done. It
-// gives both the same Idempotency-Key. The journal keeps that name with the write, or with the refusal that upstream has
-// given or that the entry's state was a reason for, so the repetition gets the first answer, also after a crash, and whoever has
-// written since (contract 5).
+// gives both the same Idempotency-Key. The journal keeps that name with the write, or with its refusal by upstream or by
+// the entry's state. So the repetition gets the first answer, also after a crash, and whoever has written since
+// (contract 5).
 
 var errReused = wire.Detail(statusUnprocessable,
 	"this Idempotency-Key was that of another write to the entry: a repetition has the same method, path and body, and another write another key")
 
 // once carries out a named request, unless it repeats one that has made a write, or that the entry's state or upstream has
-// refused: then it answers as that one was answered. The requests with one name take turns, so a repetition waits for the outcome of the first.
+// refused: then it answers as that one was answered. Requests with one name take turns, so a repetition waits for the
+// outcome of the first.
 func (m *Memory) once(
 	ctx context.Context, q Request, more string, carryOut func(context.Context, *Request) (Result, error),
 ) (Result, error) {

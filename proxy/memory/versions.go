@@ -50,8 +50,8 @@ func (v *Version) lost() bool { return v.State == journal.PastLost }
 func (v *Version) is(op journal.Op, value string) bool { return v.Op == op && v.Value == value }
 
 // Versions returns the versions of an entry that are kept here or upstream, each once: the present one first, then
-// the newest first. There is at least one. A version that is kept here is among them if to names it, also if there are many
-// newer ones. missing says why those upstream could not be asked for.
+// the newest first. There is at least one. If to names a version that is kept here, that is among them, however many newer
+// ones there are. missing says why those upstream could not be asked for.
 func (m *Memory) Versions(caller context.Context, id journal.ID, to VersionName) (versions []Version, missing, err error) {
 	return m.versions(caller, id, nil, to)
 }
@@ -204,7 +204,8 @@ func isLater(v *Version, now *cache.Item) bool {
 }
 
 // earlierVersion returns the version that to names, or without a name the one before the newest. It skips
-// writes that upstream has refused, and other hosts' states that were never in force here, unless to names one. missing says why versions may be missing.
+// writes that upstream has refused, and other hosts' states that were never in force here, unless to names one. missing
+// says why versions may be missing.
 func earlierVersion(id journal.ID, versions []Version, to VersionName, missing error) (*Version, error) {
 	given := to != VersionName{}
 	found := slices.IndexFunc(versions, func(v Version) bool { return given && to.names(&v) })

@@ -53,7 +53,8 @@
 // # Parts
 //
 // The flusher has a schedule, the running attempts and the callers, under one lock. The schedule calls back in one case:
-// something is due sooner than it has said, and wakes Flusher.dispatch. Callers wait in Flush, Drain, Await and Confirm. The quotas have a lock of their own, and say when a namespace may send how much.
+// something is due sooner than it has said, and wakes Flusher.dispatch. Callers wait in Flush, Drain, Await and Confirm.
+// The quotas have a lock of their own, and say when a namespace may send how much.
 //
 // Flusher.take asks the schedule for an attempt. It runs without the lock, and returns an ending: what becomes of the
 // entry's task, and what was learned about the namespace. attempt.end applies that to the schedule, and tells the callers.

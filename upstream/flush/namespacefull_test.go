@@ -117,7 +117,8 @@ func TestOnlyThePutsOfAFullNamespaceWait(t *testing.T) {
 }
 
 // Deletes of a full namespace go before its puts. This is also so for deletes that were pending before it was full, and
-// for those that wait for a flush, for a caller or after a failure. A put that becomes a delete goes, and a delete that becomes a put waits.
+// for those that wait for a flush, for a caller or after a failure. A put that becomes a delete goes, and a delete that
+// becomes a put waits.
 func TestDeletesOfAFullNamespaceGoFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var away atomic.Bool

@@ -237,8 +237,8 @@ func (s *Schedule) discard(q *Queue) {
 	}
 }
 
-// place updates a queue's position in the order of turns, and wakes the caller if that is served sooner now. A queue that was just served comes after the
-// others, however long its next task has been due.
+// place updates a queue's position in the order of turns, and wakes the caller if the queue is served sooner now. A queue
+// that was just served comes after the others, however long its next task has been due.
 func (s *Schedule) place(q *Queue) {
 	h := &s.turns.well
 	if q.failing {
