@@ -160,7 +160,8 @@ func (f *filling) prepare(o *Observation) error {
 		}
 		if f.trust.isSuspect(f.id.Namespace) {
 			f.row = &rowChange{stripe: f.stripe(f.id.Namespace)} // keep the row: it may be all that is left of the entry
-			return nil
+			_, f.state.Listed, _, err = readListed(f.copies, f.store.DB(), f.id)
+			return err
 		}
 		f.row, err = f.bringRow(f.id.Namespace, knownRow{Row: Row{Key: f.id.Key}, gone: true})
 		return err

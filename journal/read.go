@@ -58,7 +58,7 @@ func damagedIf(err error) error {
 func (p *pendingSet) state(id ID, v *record.Pending, past *copies) (State, error) {
 	state := State{
 		Kind: Gone, Seq: v.Seq, ListBytes: int(v.ListBytes), CreatedAt: v.CreatedAt, UpdatedAt: v.UpdatedAt,
-		WrittenAs: v.Seq,
+		WrittenAs: v.Seq, MadeAt: v.WrittenAt, LosesTies: v.LosesTies,
 	}
 	if v.Op == Delete {
 		return state, nil

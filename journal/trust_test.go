@@ -285,7 +285,7 @@ func TestARowInASuspectNamespace(t *testing.T) {
 	for range 2 {
 		state, err := j.Fill(key("3"), nil, always)
 		no(t, err)
-		if state.Kind != journal.Unknown {
+		if state.Kind != journal.Unknown || !state.Listed {
 			t.Errorf("%+v", state)
 		}
 		wantKept(t, j, "ns", 0, 20, true)

@@ -41,16 +41,16 @@ func (m *Memory) Append(ctx context.Context, q *Request, separator string) (Resu
 // meanwhile, it tries again.
 func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) (journal.NewWrite, error)) (r Result, err error) {
 	err = unlessOvertaken(ctx, func() error {
-		_, item, _, err := m.present(q.ID)
+		k, _, err := m.lookOrAsk(q.ID)
 		if err != nil {
 			return err
 		}
-		w, err := next(item)
+		w, err := next(k.item)
 		if err != nil {
 			return err
 		}
-		r, err = m.write(ctx, q, w, asItIs(item)) // guard 5.14
-		if isUnmet(err) {                         // another write came first
+		r, err = m.write(ctx, q, w, asItIs(k.item)) // guard 5.14
+		if isUnmet(err) {                           // another write came first
 			err = errOvertaken
 		}
 		return err
@@ -61,7 +61,7 @@ func (m *Memory) Update(ctx context.Context, q *Request, next func(*cache.Item) 
 // appended returns an entry's value with text added. The separator comes between the two unless the value is
 // empty.
 func appended(item *cache.Item, separator, text string) (string, error) {
-	now, _, exists, err := Shown(item)
+	now, _, exists, err := valueOf(item)
 	if !exists || err != nil {
 		return text, err
 	}
@@ -76,9 +76,9 @@ func appended(item *cache.Item, separator, text string) (string, error) {
 		wire.CodePoints(now), wire.CodePoints(text)))
 }
 
-// Shown returns the value and the updated_at, in Unix seconds, of a state as a GET shows it. exists is
+// valueOf returns the value and the updated_at, in Unix seconds, of the answer to a GET. exists is
 // false if there is no entry.
-func Shown(item *cache.Item) (value string, updatedAt float64, exists bool, err error) {
+func valueOf(item *cache.Item) (value string, updatedAt float64, exists bool, err error) {
 	if item.Body == nil {
 		return "", 0, false, nil
 	}

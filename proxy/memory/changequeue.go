@@ -109,22 +109,20 @@ func (n *changeQueue) follow(ctx context.Context, id journal.ID) error {
 	if n.m.view.hasDataLoss(id.Namespace) {
 		return nil
 	}
-	state, err := n.m.journal.Lookup(id)
-	if err != nil || state.Seq != 0 {
+	k, err := n.m.lookInJournal(id, AnyAge) // which drops the copy
+	if err != nil || k.state.Seq != 0 {
 		return err
 	}
-	if n.m.view.merge(id, &state, nil).deleted {
-		return n.m.dropDeleted(id)
-	}
-	row, present, _ := n.m.view.upstream.Entry(id)
-	switch version, kept := micros(row.UpdatedAt), micros(state.UpdatedAt); {
-	case state.Kind != journal.Settled && (!present || !n.prefetches(id.Namespace)):
+	row, held, _ := n.m.view.upstream.Entry(id)
+	hasCopy := k.state.Kind == journal.Settled
+	switch version, kept := micros(row.UpdatedAt), micros(k.state.UpdatedAt); {
+	case !hasCopy && (!held || !n.prefetches(id.Namespace)):
 		return nil
-	case state.Kind == journal.Settled && kept > version && version != 0:
+	case hasCopy && kept > version && version != 0:
 		return nil
-	case state.Kind == journal.Settled && kept == version && state.WrittenAs == row.Origin.Seq:
+	case hasCopy && kept == version && k.state.WrittenAs == row.Origin.Seq:
 		return nil // under another writer it is another write of the same microsecond
 	}
 	n.metrics.WatchFetches.Inc()
-	return n.m.fetchEntry(ctx, id)
+	return n.m.fetchEntry(ctx, id, k)
 }

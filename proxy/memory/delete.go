@@ -34,31 +34,24 @@ func (m *Memory) tryDelete(
 	id := tombstone.ID
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
-	generation := m.cache.Generation(entryKey(id))
-	state, err := m.journal.Lookup(id)
+	k, err := m.lookInJournal(id, AnyAge)
 	if err != nil {
 		return journal.Write{}, false, err
 	}
-	if before != 0 && state.WrittenAs >= before { // guard 13.39
+	if before != 0 && k.state.WrittenAs >= before { // guard 13.39
 		return journal.Write{}, false, ErrLater
 	}
-	switch state.Kind {
+	seq, kind := k.state.Seq, k.state.Kind
+	switch kind {
 	case journal.Gone: // guard 11.1
 		return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
-	case journal.Settled:
-		if m.isDeletedUpstream(id, &state, generation) {
-			if err := m.dropDeleted(id); err != nil {
-				return journal.Write{}, false, err
-			}
-			return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
-		}
 	case journal.Unknown, journal.Absent:
-		if assumed, err = m.mayExist(id, &state, generation, began); err != nil {
+		if assumed, err = m.mayExist(id, k, began); err != nil {
 			return journal.Write{}, false, err
 		}
 	}
 	tombstone.If = func(newest uint64) bool {
-		return newest == state.Seq && (!lease.Revoked() || askedBefore && leavesNoTrace(state.Kind)) // guard 11.2
+		return newest == seq && (!lease.Revoked() || askedBefore && leavesNoTrace(kind)) // guard 11.2
 	}
 	w, err = m.store(tombstone)
 	return w, assumed, err
@@ -69,28 +62,23 @@ func leavesNoTrace(k journal.Kind) bool { return k == journal.Unknown || k == jo
 
 // mayExist returns a 404 if the entry is known to be absent. If nothing is known, it asks upstream,
 // within the patience left since the DELETE began. Without an answer, an older 404 or the listing
-// decides. The generation must be older than the lookup of the entry.
-func (m *Memory) mayExist(
-	id journal.ID, state *journal.State, generation cache.Generation, began time.Time,
-) (assumed bool, err error) {
-	key := entryKey(id)
-	cached, _ := m.cache.Get(key)
-	known := m.view.merge(id, state, cached)
-	if known.present {
+// decides.
+func (m *Memory) mayExist(id journal.ID, k known, began time.Time) (assumed bool, err error) {
+	if k.held {
 		return false, nil
 	}
-	item := known.item
-	if freshness := m.assess(id.Namespace, AnyAge, item, generation).freshness; freshness != cache.Fresh {
-		from := newEntry(m, id, generation, false)
+	item := k.item
+	if k.freshness != cache.Fresh {
+		from := newEntry(m, id, k, false)
 		got, err := m.fetches.wait(from, false, m.fetches.patience(from)-time.Since(began)) // guard 9.10
 		switch {
 		case err == nil:
-			item = got.item(key)
+			item = got.item(from.key())
 		case isHeld(err): // guard 23.27
 			return false, nil
 		case !isUnavailable(err) || refusesCaller(err): // guard 11.4
 			return false, err
-		case freshness != cache.Fallback:
+		case k.freshness != cache.Fallback:
 			return m.mayBeListed(id)
 		}
 	}

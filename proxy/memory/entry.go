@@ -15,41 +15,60 @@ func entryKey(id journal.ID) cache.Key {
 	return cache.Key{Namespace: id.Namespace, Key: id.Key}
 }
 
-func (m *Memory) findEntry(id journal.ID, d Directives) (found, error) {
+// look returns what is known of an entry, for a reader with these directives. The cache's answer is enough if
+// it is fresh, or if the journal has no newer one.
+func (m *Memory) look(id journal.ID, d Directives) (known, error) {
 	m.lister.note(id.Namespace)
 	item, generation := m.cache.Get(entryKey(id))
-	f := m.assess(id.Namespace, d, item, generation)
-	if f.freshness == cache.Fresh || item != nil && item.Body != nil && !m.view.mayRefresh(item) {
-		return f, nil
+	k := known{item: item, generation: generation}
+	m.assess(id.Namespace, d, &k)
+	if k.freshness == cache.Fresh || item != nil && item.Body != nil && !m.view.mayRefresh(item) {
+		return k, nil
 	}
-	_, f, err := m.lookUp(id, d)
-	return f, err
+	k, err := m.lookInJournal(id, d)
+	if k.disk && !k.item.Outdated {
+		k.item = m.cache.Put(entryKey(id), k.generation, *k.item) // guard 8.5
+	}
+	return k, err
 }
 
-// lookUp finds what is known of an entry, and always reads the journal for that. seq is the number of
-// the pending write; 0 if there is none.
-func (m *Memory) lookUp(id journal.ID, d Directives) (seq uint64, f found, err error) {
-	key := entryKey(id)
-	item, generation := m.cache.Get(key)
+// lookInJournal is look, and always reads the journal. It does not cache what it finds there.
+func (m *Memory) lookInJournal(id journal.ID, d Directives) (known, error) {
+	item, generation := m.cache.Get(entryKey(id))
 	state, err := m.journal.Lookup(id)
 	if err != nil {
-		return 0, found{}, err
+		return known{}, err
 	}
-	known := m.view.merge(id, &state, item)
-	if known.deleted { // guard 7.33
+	k := m.view.compare(id, &state, item)
+	if k.deleted { // guard 7.33
 		if err := m.dropDeleted(id); err != nil {
-			return 0, found{}, err
+			return known{}, err
 		}
-		return m.lookUp(id, d)
+		return m.lookInJournal(id, d)
 	}
-	fromJournal := known.item != nil && known.item != item
-	if fromJournal && !known.item.Outdated {
-		known.item = m.cache.Put(key, generation, *known.item) // guard 8.5
+	k.generation, k.state, k.inJournal = generation, state, true
+	k.disk = k.item != nil && k.item != item
+	m.assess(id.Namespace, d, &k)
+	return k, nil
+}
+
+// lookOrAsk returns what is known of an entry, with the answer to a GET. It asks upstream for that if necessary. changes is
+// 1 if the journal then took upstream's answer, which counts as a change of the entry, and 0 otherwise.
+func (m *Memory) lookOrAsk(id journal.ID) (k known, changes int64, err error) {
+	if k, err = m.lookInJournal(id, AnyAge); err != nil || k.freshness <= cache.Stale {
+		return k, 0, err
 	}
-	f = m.assess(id.Namespace, d, known.item, generation)
-	f.disk = fromJournal
-	f.mayExist = known.mayExist
-	return state.Seq, f, nil
+	r, err := m.askUpstream(AnyAge, k, newEntry(m, id, k, false))
+	k.item = r.item
+	switch {
+	case err != nil:
+		return known{}, 0, err // guard 9.2
+	case r.Source >= FromUpstream:
+		return k, 1, nil
+	case r.Source == FromFallback, r.Source == FromAssumed, r.Source == FromDataLoss, r.Source == FromOlder:
+		return k, 0, nil
+	}
+	return known{}, 0, errOvertaken // the next look finds the write that came in
 }
 
 // newest returns the newer of the journal's state and a cached answer; nil if neither answers. The journal
@@ -83,19 +102,19 @@ func entryItem(id journal.ID, state journal.State) (item cache.Item, ok bool) {
 	return cache.Item{Body: e.AppendJSON(nil), Tag: [1]string{tagOf(&state)}, ConfirmedAt: state.ConfirmedAt}, true
 }
 
-// entry is a resource: an entry that had no pending write at generation.
+// entry is a resource: an entry that had no pending write when its reader looked.
 type entry struct {
-	m          *Memory
-	id         journal.ID
-	generation cache.Generation
-	unkept     bool // keep no copy of the answer
-	// shown is the time, in microseconds, of the version in the view when the read began; 0 without a view.
+	m      *Memory
+	id     journal.ID
+	known  known // at the reader's look
+	unkept bool  // keep no copy of the answer
+	// version is the time, in microseconds, of the version in the view when the read began; 0 without a view.
 	// An older answer does not count.
-	shown int64
+	version int64
 }
 
-func newEntry(m *Memory, id journal.ID, generation cache.Generation, unkept bool) *entry {
-	return &entry{m, id, generation, unkept, m.view.versionOf(id)}
+func newEntry(m *Memory, id journal.ID, k known, unkept bool) *entry {
+	return &entry{m, id, k, unkept, m.view.versionOf(id)}
 }
 
 func (e *entry) key() cache.Key { return entryKey(e.id) }
@@ -104,8 +123,8 @@ func (e *entry) key() cache.Key { return entryKey(e.id) }
 // version from a request that began before that version was known (contract 7).
 func (e *entry) name() string {
 	name := e.id.String()
-	if e.shown != 0 {
-		name += " since " + strconv.FormatInt(e.shown, 10)
+	if e.version != 0 {
+		name += " since " + strconv.FormatInt(e.version, 10)
 	}
 	if e.unkept {
 		name += " unkept"
@@ -125,12 +144,12 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fet
 			lease.Release()
 		}
 	}()
-	if e.m.cache.Generation(e.key()) != e.generation {
-		state, err := e.m.journal.Lookup(e.id)
-		if err != nil {
+	if e.m.cache.Generation(e.key()) != e.known.generation {
+		if e.known.state, err = e.m.journal.Lookup(e.id); err != nil {
 			return nil, err
 		}
-		if state.Seq != 0 { // guard 8.4
+		e.known.inJournal = true
+		if e.known.state.Seq != 0 { // guard 8.4
 			return func() (fetched, error) {
 				defer lease.Release()
 				return e.overtaken(asked)
@@ -142,7 +161,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fet
 		return nil, err
 	}
 	listed := false
-	if _, absent := e.m.view.shows(e.id); seen == nil && !absent {
+	if _, deleted := e.m.view.shows(e.id); seen == nil && !deleted {
 		if listed, err = e.checkList(waitOutOutage); err != nil { // guard 9.35
 			return nil, err
 		}
@@ -163,7 +182,7 @@ func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fet
 
 func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observation, error) {
 	seen, err := e.m.upstream.Get(ctx, e.id, waitOutOutage)
-	if err == nil && seen != nil && micros(seen.UpdatedAt) < e.shown {
+	if err == nil && seen != nil && micros(seen.UpdatedAt) < e.version {
 		return nil, errOlderAnswer
 	}
 	return seen, err
@@ -173,6 +192,9 @@ func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observati
 // tells whether the 404 is right. All readers that need the list share the request. checkList returns
 // true if it got the list.
 func (e *entry) checkList(waitOutOutage bool) (bool, error) {
+	if e.known.inJournal && leavesNoTrace(e.known.state.Kind) { // a copy made since overtakes the answer
+		return false, nil
+	}
 	unproven, err := e.m.journal.Trust.NeedsProof(e.id)
 	if err != nil || !unproven { // guard 9.34
 		return false, err
@@ -181,10 +203,10 @@ func (e *entry) checkList(waitOutOutage bool) (bool, error) {
 	return err == nil, err
 }
 
-// known answers with the local state, because upstream's answer did not count. The generation is from
-// before the lookup of the state. known waits until Ristretto has stored the earlier answer: otherwise
+// rejected answers with the local state, because upstream's answer did not count. The generation is from
+// before the lookup of the state. rejected waits until Ristretto has stored the earlier answer: otherwise
 // Ristretto may keep the earlier one.
-func (e *entry) known(state journal.State, generation cache.Generation) fetched {
+func (e *entry) rejected(state journal.State, generation cache.Generation) fetched {
 	item, _ := entryItem(e.id, state)
 	item.DoubtedAt, item.Doubt = time.Now(), uint8(state.Rejection)
 	got := fetchedEntry(&item, false)
@@ -219,14 +241,14 @@ func (e *entry) accept(seen *journal.Observation, listed bool, lease *cache.Leas
 	case seen == nil && state.Rejection == journal.NotRejected && e.unkept:
 		return fetchedEntry(&cache.Item{ConfirmedAt: time.Now()}, false), nil
 	case seen == nil && state.Rejection == journal.NotRejected:
-		absent, err := e.m.rememberAbsence(e.id, func() bool { return lease.Changes() == 1 }) // the change by Fill
-		return fetchedEntry(absent, false), err
+		byFill := func() (journal.State, bool) { return state, lease.Changes() == 1 } // and nothing else has changed the entry
+		return fetchedEntry(e.m.rememberAbsence(e.id, byFill), false), nil
 	}
 	if state.Rejection != journal.NotRejected {
 		if err := e.m.repairs.repair(e.m, e.id, seen, &state); err != nil {
 			return fetched{}, err
 		}
-		return e.known(state, generation), nil
+		return e.rejected(state, generation), nil
 	}
 	item, _ := entryItem(e.id, state)
 	return fetchedEntry(&item, false), nil
@@ -242,12 +264,12 @@ func (e *entry) isOutdated(seen *journal.Observation) bool {
 // overtaken answers with the local state, not with upstream's answer: a pending write is newer, and a copy
 // confirmed since asked is as good. So a busy entry does not keep its readers waiting.
 func (e *entry) overtaken(asked time.Time) (fetched, error) {
-	now, err := e.m.findEntry(e.id, AnyAge)
+	now, err := e.m.look(e.id, AnyAge)
 	if err != nil {
 		return fetched{}, err
 	}
 	if now.item == nil || now.age > time.Since(asked) {
-		e.generation = now.generation
+		e.known = now
 		return fetched{}, errOvertaken
 	}
 	return fetchedEntry(now.item, true), nil
@@ -258,27 +280,21 @@ func fetchedEntry(item *cache.Item, overtaken bool) fetched {
 }
 
 // rememberAbsence caches that upstream does not hold the entry, unless something newer is known here.
-// The journal keeps no 404s, so rememberAbsence waits until the cache has stored this one. unchanged
-// returns false if something newer may have left no trace: on a nearly full disk a write may settle
-// without a copy.
-func (m *Memory) rememberAbsence(id journal.ID, unchanged func() bool) (*cache.Item, error) {
+// The journal keeps no 404s, so rememberAbsence waits until the cache has stored this one. stateNow
+// returns the journal's state; ok is false if something newer may have left no trace: on a nearly full disk a
+// write may settle without a copy.
+func (m *Memory) rememberAbsence(id journal.ID, stateNow func() (state journal.State, ok bool)) *cache.Item {
 	absent := cache.Item{ConfirmedAt: time.Now()}
 	generation := m.cache.Generation(entryKey(id)) // first: a later change makes it old
-	// guard 8.8
-	if !unchanged() {
-		return &absent, nil
+	state, ok := stateNow()
+	if !ok { // guard 8.8
+		return &absent
 	}
-	state, err := m.journal.Lookup(id)
-	if err != nil {
-		return nil, err
+	held, _ := m.view.shows(id) // the view or upstream's answer may be outdated
+	if held || state.Listed || !leavesNoTrace(state.Kind) {
+		return &absent
 	}
-	if present, _ := m.view.shows(id); present { // the view or upstream's answer may be outdated
-		return &absent, nil
-	}
-	if state.Kind == journal.Absent || state.Kind == journal.Unknown && !state.Listed {
-		item := m.cache.Put(entryKey(id), generation, absent)
-		m.cache.Await()
-		return item, nil
-	}
-	return &absent, nil
+	item := m.cache.Put(entryKey(id), generation, absent)
+	m.cache.Await()
+	return item
 }

@@ -38,23 +38,23 @@ func (x *Export) Say(why string) {
 // waits for entries.
 func (x *Export) Entries(ctx context.Context, wait func() error, write func(*cache.Item) error) error {
 	begin := func() error { return errors.Join(ctx.Err(), wait()) }
-	take := func(found exported) error {
+	take := func(got exported) error {
 		switch {
-		case found.err != nil:
+		case got.err != nil:
 			x.Missing++
-			x.Say(fmt.Sprintf("the values of some keys are not known here, and %v", found.err))
+			x.Say(fmt.Sprintf("the values of some keys are not known here, and %v", got.err))
 			return nil //nolint:nilerr // the last line counts it
-		case found.item.Body == nil:
+		case got.item.Body == nil:
 			return nil // deleted meanwhile
 		}
-		return write(found.item)
+		return write(got.item)
 	}
 	for after := ""; ; {
 		keys, listed, err := x.m.journal.Keys.After(x.namespace, after, exportStep)
 		if err != nil || len(keys) == 0 {
 			return err
 		}
-		err = inOrder(x.m.fetches.logger, keys, begin, func(k *journal.KnownKey) (exported, error) { return x.lookUpEntry(k, listed.FetchedAt) }, take)
+		err = inOrder(x.m.fetches.logger, keys, begin, func(k *journal.KnownKey) (exported, error) { return x.export(k, listed.FetchedAt) }, take)
 		if err != nil || len(keys) < exportStep {
 			return err
 		}
@@ -72,16 +72,15 @@ type exported struct {
 func (x *Export) list() error {
 	from := &listing{x.m, x.namespace, 1}
 	x.m.lister.note(x.namespace)
-	generation := x.m.cache.Generation(from.key())
 	head, kept, err := x.m.journal.Listings.Head(x.namespace)
 	if err != nil {
 		return err
 	}
-	incomplete, found := !head.Complete, found{freshness: cache.Worthless}
+	incomplete, k := !head.Complete, known{}
 	if kept {
-		found = x.m.assess(x.namespace, AnyAge, &cache.Item{Body: []byte{}, ConfirmedAt: head.FetchedAt, Incomplete: incomplete}, generation)
+		k.item = &cache.Item{Body: []byte{}, ConfirmedAt: head.FetchedAt, Incomplete: incomplete}
 	}
-	if found.freshness != cache.Fresh {
+	if x.m.assess(x.namespace, AnyAge, &k); k.freshness != cache.Fresh {
 		got, err := x.m.fetches.wait(from, true, x.m.fetches.patience(from))
 		switch {
 		case err == nil:
@@ -101,37 +100,29 @@ func (x *Export) list() error {
 	return nil
 }
 
-// lookUpEntry finds the known state of an entry. If the state is neither fresh nor stale, it asks
+// export returns the state of an entry. If what is known here is neither fresh nor stale, it asks
 // upstream. A copy that the last listing has shown unchanged counts as confirmed when that listing was
 // fetched.
-func (x *Export) lookUpEntry(k *journal.KnownKey, listedAt time.Time) (exported, error) {
-	id := journal.ID{Namespace: x.namespace, Key: k.Key}
-	generation := x.m.cache.Generation(entryKey(id))
-	state, err := x.m.journal.Lookup(id)
+func (x *Export) export(key *journal.KnownKey, listedAt time.Time) (exported, error) {
+	id := journal.ID{Namespace: x.namespace, Key: key.Key}
+	k, err := x.m.lookInJournal(id, AnyAge)
 	if err != nil {
 		return exported{}, err
 	}
-	known := x.m.view.merge(id, &state, nil)
-	if known.deleted {
-		if err := x.m.dropDeleted(id); err != nil {
-			return exported{}, err
-		}
+	if k.disk && !k.item.Outdated && !k.item.ConfirmedAt.IsZero() && key.Confirmed && listedAt.After(k.item.ConfirmedAt) {
+		k.item.ConfirmedAt = listedAt
+		x.m.assess(id.Namespace, AnyAge, &k)
 	}
-	item := known.item
-	if item != nil && !item.Outdated && !item.ConfirmedAt.IsZero() && k.Confirmed && listedAt.After(item.ConfirmedAt) {
-		item.ConfirmedAt = listedAt
+	if k.freshness <= cache.Stale {
+		return exported{item: k.item}, nil
 	}
-	found := x.m.assess(id.Namespace, AnyAge, item, generation)
-	if found.freshness <= cache.Stale {
-		return exported{item: item}, nil
-	}
-	from := newEntry(x.m, id, generation, false)
-	got, err := x.m.fetchFor(found.freshness, from)
+	from := newEntry(x.m, id, k, false)
+	got, err := x.m.fetchFor(k.freshness, from)
 	switch {
 	case err == nil:
 		return exported{item: got.item(from.key())}, nil
-	case found.freshness == cache.Fallback && isNoAnswer(err):
-		return exported{item: item}, nil
+	case k.freshness == cache.Fallback && isNoAnswer(err):
+		return exported{item: k.item}, nil
 	}
 	return exported{err: err}, nil
 }

@@ -158,14 +158,12 @@ func (t *traced) ask(ctx context.Context, waitOutOutage bool) (accept func() (fe
 }
 
 // fetchEntry asks upstream for an entry, unless a write to it is pending.
-func (m *Memory) fetchEntry(ctx context.Context, id journal.ID) error {
-	generation := m.cache.Generation(entryKey(id))
-	state, err := m.journal.Lookup(id)
-	if err != nil || state.Seq != 0 {
-		return err
+func (m *Memory) fetchEntry(ctx context.Context, id journal.ID, k known) error {
+	if k.state.Seq != 0 {
+		return nil
 	}
 	select {
-	case r := <-m.fetches.begin(newEntry(m, id, generation, false), false):
+	case r := <-m.fetches.begin(newEntry(m, id, k, false), false):
 		return r.Err
 	case <-ctx.Done():
 		return ctx.Err()

@@ -43,7 +43,7 @@ func TestAWriteSinceTheReaderLookedIsTheAnswer(t *testing.T) {
 	r.upstream.set(k, "theirs")
 	looked := r.cache.Generation(entryKey(k))
 	r.put(k, "mine")
-	got, err := r.fetches.wait(&entry{m: r.Memory, id: k, generation: looked}, true, time.Minute)
+	got, err := r.fetches.wait(&entry{m: r.Memory, id: k, known: known{generation: looked}}, true, time.Minute)
 	if err != nil || !got.overtaken || !strings.Contains(string(got.item(entryKey(k)).Body), `"mine"`) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -82,12 +82,12 @@ type askedEntry struct {
 }
 
 func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
-	found, err := run.m.findEntry(entry.ID, AnyAge)
-	if err != nil || found.freshness == cache.Fresh {
-		return askedEntry{entry, found.item}, err
+	k, err := run.m.look(entry.ID, AnyAge)
+	if err != nil || k.freshness == cache.Fresh {
+		return askedEntry{entry, k.item}, err
 	}
-	from := newEntry(run.m, entry.ID, found.generation, false)
-	got, err := run.m.fetchFor(found.freshness, from)
+	from := newEntry(run.m, entry.ID, k, false)
+	got, err := run.m.fetchFor(k.freshness, from)
 	if err != nil {
 		return askedEntry{entry, nil}, nil //nolint:nilerr // what is known here decides, and the fence
 	}
@@ -97,84 +97,64 @@ func (run *importing) ask(entry *ImportedEntry) (askedEntry, error) {
 // importOne decides on an entry, and writes it if necessary. If something comes in between, it decides again.
 func (run *importing) importOne(ctx context.Context, s askedEntry) error {
 	return unlessOvertaken(ctx, func() error {
-		id := s.entry.ID
-		lease := run.m.cache.Lease(entryKey(id))
+		lease := run.m.cache.Lease(entryKey(s.entry.ID))
 		defer lease.Release()
-		there, err := run.present(id, s.item, run.m.cache.Generation(entryKey(id)))
+		k, err := run.m.lookInJournal(s.entry.ID, AnyAge)
 		if err != nil {
 			return err
 		}
-		count, write := there.compare(&run.done, s.entry)
+		count, write, err := run.compare(s.entry, &k, s.item)
 		if write {
-			if err := run.writeOver(ctx, s.entry, there, lease); err != nil {
-				return err
-			}
+			err = run.writeOver(ctx, s.entry, &k.state, lease)
 		}
-		*count++
-		return nil
+		if err == nil {
+			*count++
+		}
+		return err
 	})
 }
 
-func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past presence, lease *cache.Lease) error {
+func (run *importing) writeOver(ctx context.Context, entry *ImportedEntry, past *journal.State, lease *cache.Lease) error {
 	w := NewPut(entry.ID, entry.Value)
 	// A copy without a time is older than anything. A time in the future counts as now.
 	w.WrittenAt = min(max(entry.UpdatedAt, 1), float64(time.Now().UnixMicro())/1e6) // guard 19.16
 	// guard 19.17
 	w.Fenced = true
-	w.LosesTies = past.seq == 0 || past.losesTies // if it follows an agent's write, the fence keeps the loser
+	w.LosesTies = past.Seq == 0 || past.LosesTies // if it follows an agent's write, the fence keeps the loser
 	// guard 5.15
-	w.If = func(newest uint64) bool { return newest == past.seq && !lease.Revoked() }
+	w.If = func(newest uint64) bool { return newest == past.Seq && !lease.Revoked() }
 	return run.write(ctx, w)
 }
 
-type presence struct {
-	known, exists bool
-	seq           uint64 // of the pending write; 0 if none
-	value         string
-	updatedAt     float64 // Unix seconds
-	losesTies     bool    // of the pending write
-}
-
-// present returns the journal's state of an entry, or else upstream's answer, which may be nil. A pending
-// write is as old as its caller says, but not older than the entry's copy, which it follows or restores. A
-// copy of an entry that is known to be deleted upstream does not count.
-func (run *importing) present(id journal.ID, said *cache.Item, g cache.Generation) (p presence, err error) {
-	if w, pending, err := run.m.journal.Newest(id); err != nil {
-		return p, err
-	} else if pending {
-		past, err := run.m.journal.Fence.Base(id)
-		return presence{true, w.Op == journal.Put, w.Seq, w.Value, max(w.WrittenAt, past.UpdatedAt), w.LosesTies}, err
-	}
-	state, err := run.m.journal.Lookup(id)
-	_, deleted := run.m.view.shows(id)
+// compare returns the count that an entry adds to, and whether to write it. The journal's state decides, or else
+// upstream's answer, which may be nil. A pending write is as old as its caller says, but not older than the
+// entry's copy, which it follows or restores.
+func (run *importing) compare(entry *ImportedEntry, k *known, said *cache.Item) (count *int, write bool, err error) {
+	value, updatedAt, exists := k.state.Value, k.state.UpdatedAt, k.state.Kind == journal.Value || k.state.Kind == journal.Settled
+	_, deleted := run.m.view.shows(entry.ID)
 	switch {
-	case err != nil:
-		return p, err
-	case state.Seq != 0: // it was written meanwhile
-		return p, journal.ErrChanged
-	case state.Kind == journal.Settled && run.m.isDeletedUpstream(id, &state, g), leavesNoTrace(state.Kind) && deleted: // guard 17.35
-		return presence{known: true, updatedAt: float64(run.m.view.versionOf(id)) / 1e6}, nil
-	case state.Kind == journal.Settled:
-		return presence{known: true, exists: true, value: state.Value, updatedAt: state.UpdatedAt}, nil
-	case said == nil:
-		return p, nil
+	case k.state.Seq != 0:
+		past, err := run.m.journal.Fence.Base(entry.ID)
+		if err != nil {
+			return nil, false, err
+		}
+		updatedAt = max(k.state.MadeAt, past.UpdatedAt)
+	case leavesNoTrace(k.state.Kind) && deleted: // guard 17.35
+		updatedAt = float64(run.m.view.versionOf(entry.ID)) / 1e6
+	case leavesNoTrace(k.state.Kind) && said != nil: // the disk is nearly full: no copy was kept
+		if value, updatedAt, exists, err = valueOf(said); err != nil {
+			return nil, false, err
+		}
 	}
-	p = presence{known: true} // the disk is nearly full: no copy was kept
-	p.value, p.updatedAt, p.exists, err = Shown(said)
-	return p, err
-}
-
-// compare returns the count that an entry adds to, and whether to write it.
-func (p *presence) compare(done *Imported, entry *ImportedEntry) (count *int, write bool) {
 	switch {
-	case !p.known, p.updatedAt == 0 && !p.exists:
-		return &done.Written, true
-	case p.exists && p.value == entry.Value:
-		return &done.Same, false
-	case p.updatedAt >= entry.UpdatedAt: // guard 19.15
-		return &done.Older, false
+	case updatedAt == 0 && !exists:
+		return &run.done.Written, true, nil
+	case exists && value == entry.Value:
+		return &run.done.Same, false, nil
+	case updatedAt >= entry.UpdatedAt: // guard 19.15
+		return &run.done.Older, false, nil
 	}
-	return &done.Written, true
+	return &run.done.Written, true, nil
 }
 
 func (run *importing) write(ctx context.Context, w journal.NewWrite) error {

@@ -17,14 +17,12 @@ func TestImportDecidesAnew(t *testing.T) {
 	entry := &ImportedEntry{k, "file", 1}
 	lease := r.cache.Lease(entryKey(k))
 	defer lease.Release()
-	before, err := run.present(k, &cache.Item{}, r.cache.Generation(entryKey(k)))
-	if err != nil || before.known != true || before.exists {
-		t.Fatalf("%+v, %v", before, err)
-	}
+	before, err := r.lookInJournal(k, AnyAge)
+	noError(t, err)
 	r.upstream.set(k, "agent")
 	r.put(k, "agent")
 	r.settle(k)
-	if err := run.writeOver(t.Context(), entry, before, lease); !errors.Is(err, journal.ErrChanged) {
+	if err := run.writeOver(t.Context(), entry, &before.state, lease); !errors.Is(err, journal.ErrChanged) {
 		t.Errorf("it is written over: %v", err)
 	}
 	if err := run.importOne(t.Context(), askedEntry{entry, &cache.Item{}}); err != nil || run.done.Older != 1 {

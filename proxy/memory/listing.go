@@ -12,23 +12,25 @@ import (
 
 const maxListLimit = 1000
 
-func (m *Memory) findListing(namespace string, limit int, d Directives) (found, error) {
+// lookAtList returns what is known of a namespace's listing, for a reader with a limit and directives.
+func (m *Memory) lookAtList(namespace string, limit int, d Directives) (known, error) {
 	m.lister.note(namespace)
 	key := cache.Key{Namespace: namespace, Limit: limit}
 	item, generation := m.cache.Get(key)
-	disk := item == nil || m.view.mayRefresh(item) && m.assess(namespace, d, item, generation).freshness != cache.Fresh
-	if disk {
-		l, err := m.list(namespace, limit, generation)
-		if err != nil {
-			return found{}, err
-		}
-		if l != nil {
-			item = m.cache.Put(key, generation, l.item(limit))
-		}
+	k := known{item: item, generation: generation}
+	m.assess(namespace, d, &k)
+	if item != nil && (k.freshness == cache.Fresh || !m.view.mayRefresh(item)) {
+		return k, nil
 	}
-	f := m.assess(namespace, d, item, generation)
-	f.disk = disk
-	return f, nil
+	l, err := m.list(namespace, limit, generation)
+	if err != nil {
+		return known{}, err
+	}
+	if k.disk = true; l != nil {
+		k.item = m.cache.Put(key, generation, l.item(limit))
+	}
+	m.assess(namespace, d, &k)
+	return k, nil
 }
 
 // list makes a listing from the local state; nil if there is no listing of upstream's.

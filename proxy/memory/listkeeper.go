@@ -271,7 +271,14 @@ func (l *listKeeper) prefetch(ctx context.Context, namespace string) error {
 		}
 		g.Go(func() error {
 			defer func() { <-l.slots }()
-			err := tasks.Recovered(l.m.fetches.logger, func() error { return l.m.fetchEntry(ctx, journal.ID{Namespace: namespace, Key: key}) })
+			err := tasks.Recovered(l.m.fetches.logger, func() error {
+				id := journal.ID{Namespace: namespace, Key: key}
+				k, err := l.m.lookInJournal(id, AnyAge)
+				if err != nil {
+					return err
+				}
+				return l.m.fetchEntry(ctx, id, k)
+			})
 			if refusesEntry(err) {
 				select {
 				case passed <- err:

@@ -142,7 +142,10 @@ func (m *Memory) Settled(w journal.Write) {
 	defer m.tasks.Done()
 	// If the entry cannot be looked up, its 404 is not remembered: the next read asks upstream. Nothing
 	// newer can have settled, because the flusher sends the entry's next write only after this.
-	_, _ = m.rememberAbsence(w.ID, func() bool { return true })
+	m.rememberAbsence(w.ID, func() (journal.State, bool) {
+		state, err := m.journal.Lookup(w.ID)
+		return state, err == nil
+	})
 }
 
 // VersionSeen must be called for each version of an entry, once the view has it; own marks this host's
@@ -208,20 +211,30 @@ func (m *Memory) accepts(id journal.ID, value string) error {
 	return nil
 }
 
+// lookOnce returns what is known of a GET's entry. What the same request has found at once still counts if nothing has
+// changed since.
+func (m *Memory) lookOnce(q *Request) (known, error) {
+	if q.known != nil && q.known.generation == m.cache.Generation(entryKey(q.ID)) {
+		return *q.known, nil
+	}
+	return m.look(q.ID, q.Directives)
+}
+
 func (m *Memory) get(q *Request) (Result, error) {
 	if err := m.accepts(q.ID, ""); err != nil {
 		return Result{}, err
 	}
-	found, err := m.findEntry(q.ID, q.Directives)
+	k, err := m.lookOnce(q)
 	if err != nil {
 		return Result{}, err
 	}
-	r := found.answer()
-	if found.freshness != cache.Fresh {
+	r := k.answer()
+	if k.freshness != cache.Fresh {
 		if q.AtOnce {
+			q.known = new(k)
 			return Result{}, ErrWaits
 		}
-		if r, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, newEntry(m, q.ID, found.generation, q.noStore))); err != nil {
+		if r, err = m.askUpstream(q.Directives, k, inTrace(q.Trace, newEntry(m, q.ID, k, q.noStore))); err != nil {
 			return Result{}, err
 		}
 	}
@@ -239,13 +252,13 @@ func (m *Memory) get(q *Request) (Result, error) {
 }
 
 func (m *Memory) listKeys(q *Request) (Result, error) {
-	found, err := m.findListing(q.ID.Namespace, q.Limit, q.Directives)
+	k, err := m.lookAtList(q.ID.Namespace, q.Limit, q.Directives)
 	if err != nil {
 		return Result{}, err
 	}
-	r := found.answer()
-	if found.freshness != cache.Fresh {
-		if r, err = m.askUpstream(q.Directives, found, inTrace(q.Trace, &listing{m, q.ID.Namespace, q.Limit})); err != nil {
+	r := k.answer()
+	if k.freshness != cache.Fresh {
+		if r, err = m.askUpstream(q.Directives, k, inTrace(q.Trace, &listing{m, q.ID.Namespace, q.Limit})); err != nil {
 			return Result{}, err
 		}
 	}

@@ -16,21 +16,30 @@ const fallbackAfter = time.Second
 
 var errNotCached = wire.Detail(statusGatewayTimeout, "not cached, and the request says only-if-cached")
 
-// found is the local answer to a read, and how far it may be used.
-type found struct {
-	item       *cache.Item      // nil if nothing is known
-	generation cache.Generation // of the key, from before the lookup
+// known is what one look has shown to be known here of an entry, or of a namespace's listing: the answer, and
+// how far a reader may use it.
+type known struct {
+	item       *cache.Item      // nil if there is no answer
+	generation cache.Generation // of the key, from before the look
 	freshness  cache.Freshness
 	age        time.Duration
-	excluded   bool // a directive of the caller excludes the item
+	excluded   bool // a directive of the reader excludes the item
 	disk       bool // the item came from the journal, not from the cache
-	mayExist   bool // nothing is known except that upstream may hold the entry
+
+	// Of an entry:
+	inJournal bool          // the look was in the journal, too
+	state     journal.State // the journal's; it has the number of a pending write
+	mayExist  bool          // nothing is known except that upstream may hold the entry
+	held      bool          // a caught-up view has a version whose value is not here
+	deleted   bool          // the entry was deleted upstream after the local copy: see dropDeleted
 }
 
-// assess judges an item that was found at a generation. item may be nil.
-func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cache.Generation) found {
+// assess judges an answer by the policy and a reader's directives.
+func (m *Memory) assess(namespace string, d Directives, k *known) {
+	item := k.item
 	if item == nil {
-		return found{generation: g, freshness: cache.Worthless}
+		k.freshness = cache.Worthless
+		return
 	}
 	now, policy := time.Now(), m.policy(namespace)
 	asked, holds := m.view.confirmedAt(item)
@@ -38,14 +47,13 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 	if holds && !item.Incomplete { // an incomplete list changes when one of its keys goes
 		unlimited.FreshFor, unlimited.AbsentFor = cache.Forever, cache.Forever
 	}
-	freshness, age, excluded := d.freshness(unlimited, item, asked, now)
-	if item.Outdated && freshness < cache.Fallback {
-		freshness = policy.Doubted() // even if the caller accepts stale answers
+	k.freshness, k.age, k.excluded = d.freshness(unlimited, item, asked, now)
+	if item.Outdated && k.freshness < cache.Fallback {
+		k.freshness = policy.Doubted() // even if the caller accepts stale answers
 	}
-	if !item.DoubtedAt.IsZero() && !excluded && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
-		freshness = cache.Fresh // upstream was just asked, and its answer did not count
+	if !item.DoubtedAt.IsZero() && !k.excluded && cache.Age(item.DoubtedAt, now) < policy.FreshFor {
+		k.freshness = cache.Fresh // upstream was just asked, and its answer did not count
 	}
-	return found{item: item, generation: g, freshness: freshness, age: age, excluded: excluded}
 }
 
 // doubted maps the reason why upstream's answer did not count to the source of the answer that is given
@@ -53,14 +61,14 @@ func (m *Memory) assess(namespace string, d Directives, item *cache.Item, g cach
 var doubted = [...]Source{journal.DataLoss: FromDataLoss, journal.OlderAnswer: FromOlder} // guard 7.30, 9.59
 
 // answer returns the item as the result of a read that did not ask upstream. It sets no status.
-func (f found) answer() Result {
-	r := Result{Read: true, Source: FromCache, Age: f.age, fromDisk: f.disk, item: f.item}
+func (k *known) answer() Result {
+	r := Result{Read: true, Source: FromCache, Age: k.age, fromDisk: k.disk, item: k.item}
 	switch {
-	case f.item == nil:
-	case f.item.ConfirmedAt.IsZero():
+	case k.item == nil:
+	case k.item.ConfirmedAt.IsZero():
 		r.Source, r.Age, r.fromDisk = FromPending, 0, false
-	case f.item.Doubt != uint8(journal.NotRejected):
-		r.Source = doubted[f.item.Doubt]
+	case k.item.Doubt != uint8(journal.NotRejected):
+		r.Source = doubted[k.item.Doubt]
 	}
 	return r
 }
@@ -68,10 +76,10 @@ func (f found) answer() Result {
 // askUpstream answers a read without a fresh local answer. A stale answer is returned at once, and
 // upstream is asked in the background. Otherwise upstream's answer is returned, or else an old one, or
 // a 404 where the settings assume it.
-func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, error) {
-	r := found.answer()
+func (m *Memory) askUpstream(d Directives, k known, from resource) (Result, error) {
+	r := k.answer()
 	switch {
-	case found.freshness == cache.Stale:
+	case k.freshness == cache.Stale:
 		m.fetches.refresh(from)
 		if r.Source == FromCache {
 			r.Source = FromStale
@@ -80,28 +88,30 @@ func (m *Memory) askUpstream(d Directives, found found, from resource) (Result, 
 	case d.onlyIfCached:
 		return Result{}, errNotCached
 	}
-	got, err := m.fetchFor(found.freshness, from)
+	got, err := m.fetchFor(k.freshness, from)
 	key := from.key()
 	switch {
 	case err == nil && got.overtaken:
-		return m.assess(key.Namespace, d, got.item(key), found.generation).answer(), nil
+		newer := known{item: got.item(key)}
+		m.assess(key.Namespace, d, &newer)
+		return newer.answer(), nil
 	case err == nil && got.doubt != journal.NotRejected:
 		item := got.item(key)
 		return Result{Read: true, Source: doubted[got.doubt], Age: cache.Age(item.ConfirmedAt, time.Now()), item: item}, nil
 	case err == nil:
-		return Result{Read: true, Source: found.askedBecause(), item: got.item(key)}, nil
-	case isHeld(err) && (found.item == nil || found.item.Body == nil): // guard 23.28
+		return Result{Read: true, Source: k.askedBecause(), item: got.item(key)}, nil
+	case isHeld(err) && (k.item == nil || k.item.Body == nil): // guard 23.28
 		return Result{}, err // it is not absent
-	case found.freshness == cache.Fallback && isNoAnswer(err):
+	case k.freshness == cache.Fallback && isNoAnswer(err):
 		r.Source = FromFallback
 		return r, nil
-	case m.mayAssumeAbsent(key, d, found) && isOutage(err):
+	case mayAssumeAbsent(key, d, &k) && isOutage(err):
 		if !m.assumesAbsent(key.Namespace) {
 			return Result{}, Unassumed{err}
 		}
 		return Result{Read: true, Source: FromAssumed, Age: cache.Forever, item: &cache.Item{}}, nil
 	}
-	if found.excluded && isUnavailable(err) {
+	if k.excluded && isUnavailable(err) {
 		err = UnusedCopy{err}
 	}
 	return Result{}, err
@@ -128,11 +138,11 @@ func (m *Memory) fetchFor(freshness cache.Freshness, from resource) (fetched, er
 	return m.fetches.wait(from, true, m.fetches.patience(from))
 }
 
-func (f found) askedBecause() Source {
+func (k *known) askedBecause() Source {
 	switch {
-	case f.item == nil:
+	case k.item == nil:
 		return FromUpstream
-	case f.excluded:
+	case k.excluded:
 		return FromDemand
 	}
 	return FromExpired
@@ -186,9 +196,9 @@ func IsNamespaceFull(err error) bool {
 // mayAssumeAbsent reports whether an unknown entry may be answered 404 if its namespace is configured so. An
 // entry is not unknown if a listing has it. A caller that demands upstream's answer gets no
 // other.
-func (m *Memory) mayAssumeAbsent(key cache.Key, d Directives, f found) bool {
-	unknown := f.item == nil || f.item.Body == nil
-	return key.Key != "" && unknown && !f.mayExist && !d.narrow() // guard 9.27
+func mayAssumeAbsent(key cache.Key, d Directives, k *known) bool {
+	unknown := k.item == nil || k.item.Body == nil
+	return key.Key != "" && unknown && !k.mayExist && !d.narrow() // guard 9.27
 }
 
 // isOutage reports whether upstream did not answer at all, not even with a refusal.

@@ -30,8 +30,8 @@ type repaired struct {
 
 // repair writes the state known here again if upstream has shown an older version. The write gives way to
 // any later one. If something newer is pending, or there is no room, a later read tries again.
-func (r *repairs) repair(m *Memory, id journal.ID, seen *journal.Observation, known *journal.State) error {
-	if seen == nil || seen.MadeAt == 0 || seen.MadeAt >= known.MadeAt || !r.due(id, seen) {
+func (r *repairs) repair(m *Memory, id journal.ID, seen *journal.Observation, here *journal.State) error {
+	if seen == nil || seen.MadeAt == 0 || seen.MadeAt >= here.MadeAt || !r.due(id, seen) {
 		return nil
 	}
 	_, err := m.writeAgain(id) // guard 7.44

@@ -51,8 +51,10 @@ type Request struct {
 	Before uint64
 	Trace  trace.Context // the caller's trace, or that of the span started for it
 	// AtOnce refuses, with [ErrWaits] and before anything is done, a GET without a fresh answer here,
-	// and a write that upstream carries out first.
+	// and a write that upstream carries out first. known is what such a GET has found, for the same request
+	// without AtOnce.
 	AtOnce bool
+	known  *known
 	// Extend, if not nil, is called before a write waits for upstream, with the maximum of that wait. If it
 	// returns false, a write that is durable does not wait, and any other is refused.
 	// Release, if not nil, is called once the value's room is no longer needed, at the latest before that

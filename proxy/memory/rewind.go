@@ -295,7 +295,7 @@ func (m *Memory) rewindEntry(ctx context.Context, u *Rewind, id journal.ID, asOf
 		if err != nil {
 			return w, err
 		}
-		now, _, exists, err := Shown(item)
+		now, _, exists, err := valueOf(item)
 		if err != nil {
 			return w, err
 		}

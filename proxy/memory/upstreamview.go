@@ -35,42 +35,34 @@ type upstreamView struct {
 	journal  *journal.Journal
 }
 
-// viewed is an entry's answer after the local state was compared with upstream's version.
-type viewed struct {
-	item     *cache.Item // nil if there is no answer
-	mayExist bool        // nothing is known except that upstream may hold the entry
-	present  bool        // a caught-up view has a version whose value is not here
-	deleted  bool        // the entry was deleted upstream after the local copy: see dropDeleted
-}
-
-// merge compares a state and the cached answer with upstream's version in the view, and returns the newest.
-// The entry's generation must be older than the lookup of the state.
-func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.Item) viewed {
-	byTime := func() viewed { return viewed{item: newest(id, state, cached), mayExist: state.Listed} }
+// compare compares a state and the cached answer with upstream's version in the view, and returns what is
+// known by the newest. The entry's generation must be older than the lookup of the state.
+func (c *upstreamView) compare(id journal.ID, state *journal.State, cached *cache.Item) known {
+	byTime := func() known { return known{item: newest(id, state, cached), mayExist: state.Listed} }
 	if c.upstream == nil || state.Seq != 0 {
 		return byTime()
 	}
 	asOf, since, caughtUp := c.upstream.CaughtUp()
-	row, present, known := c.upstream.Entry(id)
-	if !known || c.hasDataLoss(id.Namespace) {
+	row, held, wasRead := c.upstream.Entry(id)
+	if !wasRead || c.hasDataLoss(id.Namespace) {
 		return byTime()
 	}
-	confirm := func(item cache.Item) viewed {
+	confirm := func(item cache.Item) known {
 		item.ConfirmedAt, item.Checked = laterTime(item.ConfirmedAt, asOf), since.UnixNano()
-		return viewed{item: &item}
+		return known{item: &item}
 	}
 	kept, version := state.Kind == journal.Settled, micros(row.UpdatedAt)
 	switch made, _ := entryItem(id, *state); {
-	case present && kept && micros(state.UpdatedAt) >= version: // guard 7.36
+	case held && kept && micros(state.UpdatedAt) >= version: // guard 7.36
 		return confirm(made)
-	case present && kept:
+	case held && kept:
 		return outdated(made)
-	case present && !caughtUp && isAbsentSince(cached, asOf):
-		return viewed{item: cached}
-	case present:
-		return viewed{mayExist: true, present: caughtUp}
+	case held && !caughtUp && isAbsentSince(cached, asOf):
+		return known{item: cached}
+	case held:
+		return known{mayExist: true, held: caughtUp}
 	case kept && version != 0 && micros(state.UpdatedAt) > version, kept && version == 0 && made.ConfirmedAt.After(asOf):
-		return viewed{item: &made} // newer than the view's state
+		return known{item: &made} // newer than the view's state
 	// guard 17.34
 	case kept && version == 0: // no tombstone: upstream may have lost the entry, and its list decides
 		return outdated(made)
@@ -85,9 +77,9 @@ func (c *upstreamView) merge(id journal.ID, state *journal.State, cached *cache.
 }
 
 // outdated marks an answer that upstream probably no longer holds. Its age is unknown: see [cache.Age].
-func outdated(made cache.Item) viewed {
+func outdated(made cache.Item) known {
 	made.ConfirmedAt, made.Outdated = time.Unix(0, 0), true
-	return viewed{item: &made}
+	return known{item: &made}
 }
 
 // dropDeleted drops an entry's copy if, by the view, the entry was deleted later. A caller that answers
@@ -98,7 +90,7 @@ func (m *Memory) dropDeleted(id journal.ID) error {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	state, err := m.journal.Lookup(id)
-	if err != nil || !m.view.merge(id, &state, nil).deleted {
+	if err != nil || !m.view.compare(id, &state, nil).deleted {
 		return err
 	}
 	_, err = m.journal.Fill(id, nil, func() bool { return !lease.Revoked() })
@@ -135,25 +127,15 @@ func (c *upstreamView) mayRefresh(item *cache.Item) bool {
 	return caughtUp && since.UnixNano() != item.Checked
 }
 
-// isDeletedUpstream reports whether upstream no longer holds an entry that has a local copy.
-func (m *Memory) isDeletedUpstream(id journal.ID, state *journal.State, g cache.Generation) bool {
-	if m.view.upstream == nil {
-		return false
-	}
-	known := m.view.merge(id, state, nil)
-	f := m.assess(id.Namespace, AnyAge, known.item, g)
-	return f.freshness == cache.Fresh && f.item.Body == nil
-}
-
 // shows reports whether a caught-up view has a version of an entry with a value, or the tombstone of
 // its delete. With a tombstone, upstream's 404 need not be checked against its list.
-func (c *upstreamView) shows(id journal.ID) (present, absent bool) {
+func (c *upstreamView) shows(id journal.ID) (held, deleted bool) {
 	if c.upstream == nil {
 		return false, false
 	}
 	_, _, caughtUp := c.upstream.CaughtUp()
-	row, present, known := c.upstream.Entry(id)
-	return caughtUp && known && present, caughtUp && known && !present && row.UpdatedAt != 0
+	row, held, wasRead := c.upstream.Entry(id)
+	return caughtUp && wasRead && held, caughtUp && wasRead && !held && row.UpdatedAt != 0
 }
 
 // listed returns a namespace's listing without its rows, and reports whether the listing has an entry:
@@ -163,11 +145,11 @@ func (c *upstreamView) listed(id journal.ID) (l journal.Listing, listed, ok bool
 		return l, listed, ok, err
 	}
 	asOf, _, _ := c.upstream.CaughtUp()
-	_, present, known := c.upstream.Entry(id)
-	if !known {
+	_, held, wasRead := c.upstream.Entry(id)
+	if !wasRead {
 		return l, listed, ok, nil
 	}
-	return journal.Listing{FetchedAt: laterTime(asOf, l.FetchedAt), Complete: true}, present, true, nil
+	return journal.Listing{FetchedAt: laterTime(asOf, l.FetchedAt), Complete: true}, held, true, nil
 }
 
 // versionOf returns the time of an entry's version in the view, in microseconds; 0 if there is none. It is

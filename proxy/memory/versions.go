@@ -60,7 +60,11 @@ func (m *Memory) Versions(caller context.Context, id journal.ID, to VersionName)
 func (m *Memory) versions(caller context.Context, id journal.ID, now *cache.Item, to VersionName) (all []Version, missing, err error) {
 	m.Use(id.Namespace)
 	if now == nil {
-		now, missing = m.Present(caller, id)
+		missing = unlessOvertaken(caller, func() error {
+			k, _, err := m.lookOrAsk(id)
+			now = k.item
+			return err
+		})
 	}
 	here, err := m.versionsHere(id) // before upstream's, so that a write that settles meanwhile is in one of them
 	if err != nil {
@@ -199,7 +203,7 @@ func writeOf(id journal.ID, v *journal.Past) journal.NewWrite {
 
 // isLater reports whether a pending version was written after a GET showed now.
 func isLater(v *Version, now *cache.Item) bool {
-	value, _, exists, err := Shown(now)
+	value, _, exists, err := valueOf(now)
 	return err == nil && v.State == journal.PastPending && (exists != (v.Op == journal.Put) || value != v.Value) // guard 13.72
 }
 
@@ -347,7 +351,7 @@ func isSame(here, there *Version) bool {
 // it, or a person has dropped it. If the present version is not among them, withPresent adds it.
 func withPresent(versions []Version, now *cache.Item) (all []Version, present int, err error) {
 	v := Version{Past: journal.Past{State: VersionAbsent, Op: journal.Delete, WrittenAt: float64(now.ConfirmedAt.UnixMicro()) / 1e6}}
-	value, updatedAt, exists, err := Shown(now)
+	value, updatedAt, exists, err := valueOf(now)
 	if exists {
 		v.Past = journal.Past{State: journal.PastShown, Op: journal.Put, Value: value, WrittenAt: updatedAt}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/botwired/botwired/cache"
 	"github.com/botwired/botwired/internal/wire"
 	"github.com/botwired/botwired/journal"
 )
@@ -155,46 +154,14 @@ func isOvertaken(err error) bool {
 // meets refuses a write if the entry does not meet the conditions. It returns the number of the entry's
 // newest pending write, 0 if there is none, and how many changes of the entry the check itself has made.
 func (m *Memory) meets(w journal.NewWrite, c Conditions) (seq uint64, changes int64, err error) {
-	seq, item, changes, err := m.present(w.ID)
+	k, changes, err := m.lookOrAsk(w.ID)
 	if err != nil {
 		return 0, 0, err
 	}
-	if item.Body == nil && w.Op == journal.Delete {
+	if k.item.Body == nil && w.Op == journal.Delete {
 		// Without a condition it would be a 404, so it is one with a condition too (RFC 9110, section
 		// 13.2.1).
 		return 0, 0, wire.NotFound(w.Namespace, w.Key)
 	}
-	return seq, changes, c.refuseWrite(item)
-}
-
-// Present returns the state of an entry as a GET returns it. It asks upstream if necessary.
-func (m *Memory) Present(ctx context.Context, id journal.ID) (item *cache.Item, err error) {
-	err = unlessOvertaken(ctx, func() (err error) {
-		_, item, _, err = m.present(id)
-		return err
-	})
-	return item, err
-}
-
-// present returns the number of an entry's newest pending write, and the state that a GET would return.
-// It asks upstream for that state if necessary. changes is 1 if the journal then took upstream's answer,
-// which counts as a change of the entry, and 0 otherwise.
-func (m *Memory) present(id journal.ID) (seq uint64, item *cache.Item, changes int64, err error) {
-	seq, found, err := m.lookUp(id, AnyAge)
-	if err != nil {
-		return 0, nil, 0, err
-	}
-	if found.freshness == cache.Fresh || found.freshness == cache.Stale {
-		return seq, found.item, 0, nil
-	}
-	r, err := m.askUpstream(AnyAge, found, newEntry(m, id, found.generation, false))
-	switch {
-	case err != nil:
-		return 0, nil, 0, err // guard 9.2
-	case r.Source >= FromUpstream:
-		return seq, r.item, 1, nil
-	case r.Source == FromFallback, r.Source == FromAssumed, r.Source == FromDataLoss, r.Source == FromOlder:
-		return seq, r.item, 0, nil
-	}
-	return 0, nil, 0, errOvertaken // the next look finds the write that came in
+	return k.state.Seq, changes, c.refuseWrite(k.item)
 }
