@@ -34,19 +34,20 @@ func (m *Memory) tryDelete(
 	id := tombstone.ID
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
-	k, err := m.lookInJournal(id, AnyAge)
+	item, generation := m.cache.Get(entryKey(id))
+	state, err := m.journal.Lookup(id) // the answer to a reader need not be made
 	if err != nil {
 		return journal.Write{}, false, err
 	}
-	if before != 0 && k.state.WrittenAs >= before { // guard 13.39
+	if before != 0 && state.WrittenAs >= before { // guard 13.39
 		return journal.Write{}, false, ErrLater
 	}
-	seq, kind := k.state.Seq, k.state.Kind
+	seq, kind := state.Seq, state.Kind
 	switch kind {
 	case journal.Gone: // guard 11.1
 		return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
 	case journal.Unknown, journal.Absent:
-		if assumed, err = m.mayExist(id, k, began); err != nil {
+		if assumed, err = m.mayExist(id, m.compared(id, AnyAge, item, generation, &state), began); err != nil {
 			return journal.Write{}, false, err
 		}
 	}

@@ -39,17 +39,23 @@ func (m *Memory) lookInJournal(id journal.ID, d Directives) (known, error) {
 	if err != nil {
 		return known{}, err
 	}
-	k := m.view.compare(id, &state, item)
+	k := m.compared(id, d, item, generation, &state)
 	if k.deleted { // guard 7.33
 		if err := m.dropDeleted(id); err != nil {
 			return known{}, err
 		}
 		return m.lookInJournal(id, d)
 	}
-	k.generation, k.state, k.inJournal = generation, state, true
+	return k, nil
+}
+
+// compared returns what a look has shown: the cache's answer at a generation, and then the journal's state.
+func (m *Memory) compared(id journal.ID, d Directives, item *cache.Item, generation cache.Generation, state *journal.State) known {
+	k := m.view.compare(id, state, item)
+	k.generation, k.state, k.inJournal = generation, *state, true
 	k.disk = k.item != nil && k.item != item
 	m.assess(id.Namespace, d, &k)
-	return k, nil
+	return k
 }
 
 // lookOrAsk returns what is known of an entry, with the answer to a GET. It asks upstream for that if necessary. changes is
