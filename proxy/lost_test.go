@@ -66,6 +66,9 @@ func TestLostStates(t *testing.T) {
 	if status.Conflicts != 4 || status.DeadLetters != 0 {
 		t.Errorf("%d conflicts and %d dead letters", status.Conflicts, status.DeadLetters)
 	}
+	if text := s.get("/_botwired/metrics").Body.String(); !strings.Contains(text, "botwired_conflicts 4\n") {
+		t.Errorf("the metrics count no conflicts:\n%s", text)
+	}
 
 	states := func(key string) (out []string, lost api.Revision) {
 		t.Helper()
