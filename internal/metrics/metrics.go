@@ -87,6 +87,8 @@ func rows() []row {
 			func(s *scrape) float64 { return float64(s.status.DeadLetters) }),
 		gauge("botwired_open_dead_letters", "Dead letters that wait for a person to decide: upstream has refused them, and no later write has superseded them.",
 			func(s *scrape) float64 { return float64(s.status.OpenDeadLetters) }),
+		gauge("botwired_conflicts", "States in the history that have lost a conflict between two hosts.",
+			func(s *scrape) float64 { return float64(s.status.Conflicts) }),
 		gauge("botwired_receipts", "Receipts of writes that have settled, were superseded or are dead.",
 			func(s *scrape) float64 { return float64(s.from.Journal.Stats().Receipts) }),
 		counter("botwired_damaged_copies_total", "Settled copies and listings that were found damaged since the start and asked of upstream anew.",
