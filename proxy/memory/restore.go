@@ -123,7 +123,7 @@ func (m *Memory) giveBack(namespace string, rows []journal.Row) (written []journ
 			})
 		}
 		if err := g.Wait(); err != nil {
-			full := errors.Is(err, journal.ErrFull) || IsNamespaceFull(err)
+			full := errors.Is(err, journal.ErrFull) || IsNamespaceFull(err) // guard 9.105
 			if full {
 				err = nil
 			}
