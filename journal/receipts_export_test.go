@@ -77,8 +77,8 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 	receipts, records := make(map[uint64]record.Receipt), uint64(0)
 	err = store.ScanPrefix(db, []byte(record.ReceiptPrefix), func(key, body []byte, _ uint32) error {
 		_, seq, err := record.ParseReceiptKey(key)
-		if err != nil {
-			return nil //nolint:nilerr // the record of the generations
+		if err != nil || seq == 0 {
+			return nil //nolint:nilerr // the record of the generations, or a named request
 		}
 		r, err := record.DecodeReceipt(seq, body)
 		if old, twice := receipts[seq]; twice && (old.State != ReceiptDead || r.State != ReceiptSuperseded) {

@@ -245,6 +245,30 @@ func TestRestoreIntoAFullJournal(t *testing.T) {
 	})
 }
 
+// A namespace that is full upstream gets what it has room for here, and is not taken for restored before the rest has come, too.
+func TestRestoreIntoAFullNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, careful, func(j *journal.Options, _ *proxy.Options) {
+			j.MaxBytes, j.Full = 160_000, func(namespace string) bool { return namespace == "ns" }
+		})
+		const entries = 50
+		s.lose(entries)
+		restored := 0
+		for step := 0; restored < entries; step++ {
+			wantStatus(t, s.do(http.MethodPost, "/_botwired/restore?namespace=ns&timeout=1s", ""), http.StatusGatewayTimeout)
+			n := len(s.journal.PendingList("ns", entries))
+			if restored += n; n == 0 || step == 0 && n == entries || (s.dataLoss("ns") == nil) != (restored == entries) {
+				t.Fatalf("%d are pending after %d, %+v", n, restored-n, s.dataLoss("ns"))
+			}
+			for i := range entries {
+				wantValue(t, s.get(fmt.Sprint("/memory/ns/key-", i)), fmt.Sprint("value ", i))
+			}
+			s.settleAll("ns")
+		}
+		wantRestored(t, s.do(http.MethodPost, restoring, ""), http.StatusOK, api.Restoration{State: "over"})
+	})
+}
+
 // An entry that upstream refuses becomes a dead letter, like any other write.
 func TestRestoreOfWhatUpstreamRefuses(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {

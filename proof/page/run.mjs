@@ -114,7 +114,9 @@ async function main() {
     await check("a token is carried along", () => tokenIsCarried(browser));
     await check("a namespace is brought back as it was at a time, in an outage", () => namespaceIsBroughtBack((daemon, scenario) => inVisit(browser, daemon.url, {}, scenario)));
     const inTrouble = (daemon, scenario) => inVisit(browser, daemon.url, {}, scenario);
-    await check("what upstream has lost is not green, and is given back by a click", () => lossIsShown(inTrouble, (one) => lookTwice(browser, one, { loss: ["", ".write.lost"], "loss-entry": ["memory/planner/item-3", ".details .trouble"] })));
+    await check("what upstream has lost is not green, and is given back by a click", () => lossIsShown(inTrouble, async (one) => {
+      for (const screen of SCREENS) await look(browser, one, { loss: ["", ".write.lost"], "loss-entry": ["memory/planner/item-3", ".details .trouble"] }, screen);
+    }));
     await check("what does not open is not green", () => closedIsShown(inTrouble, (one) => lookTwice(browser, one, { closed: ["memory/private-agent/letters", ".details"] })));
     await check("a short quota is shown", () => shortQuotaIsShown(async (daemon, scenario) => {
       await inVisit(browser, daemon.url, {}, scenario);

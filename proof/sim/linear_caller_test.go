@@ -37,10 +37,16 @@ func (c *crowd) call(number int) {
 	a := newCaller(c, number, uint64(number)+10)
 	deck := []action{put, put, put, remove, remove, get, get, get, get, list}
 	if !c.plan.through {
-		deck = append(deck, undo, drop, retry)
+		deck = append(deck, undo, drop, retry, bringBack)
 		if !c.plan.virtual { // it replaces the log with Pebble's mutex held, as a start does: see life.disk
 			deck = append(deck, purge)
 		}
+	}
+	if c.plan.others {
+		deck = append(deck, foreign, foreign)
+	}
+	if c.plan.loses {
+		deck = append(deck, lose, restore)
 	}
 	// Most callers work on one entry, so that they meet.
 	ids := []journal.ID{entries[0], entries[0], entries[0], entries[1], entries[2]}
@@ -66,11 +72,25 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 		return false
 	}
 	defer l.callers.Done()
-	o := operation{id: id, caller: a.number, did: did, value: value, sure: a.crowd.plan.fair, through: a.crowd.plan.through, life: l}
+	o := operation{id: id, caller: a.number, did: did, value: value, sure: a.crowd.plan.fair, through: a.crowd.plan.through, restored: a.crowd.plan.loses, life: l}
 	if did == list {
 		o.limit = []int{1, len(entries), len(entries)}[a.rng.IntN(3)]
 	}
 	switch did {
+	case foreign:
+		a.crowd.writesElsewhere(o, a.rng.IntN(4) == 0)
+		return true
+	case lose:
+		a.crowd.loses(id)
+		return true
+	case bringBack:
+		if o.wanted = a.pick(l.node, id); o.wanted == 0 {
+			return true
+		}
+	case restore:
+		if !a.crowd.restoring.TryLock() { // a goroutine that waits for a mutex stops virtual time
+			return true
+		}
 	case put, remove:
 		o.wants, o.expected = a.condition(id)
 	case drop:
@@ -133,6 +153,11 @@ func (a *caller) request(n *node, o operation) *httptest.ResponseRecorder {
 		return n.do(http.MethodDelete, path(o.id), "", o.header()...)
 	case undo:
 		return n.do(http.MethodPost, a.surface("undo", o.id), "")
+	case bringBack:
+		return n.do(http.MethodPost, fmt.Sprintf("%s&to=%d", a.surface("undo", o.id), o.wanted), "")
+	case restore:
+		defer a.crowd.restoring.Unlock()
+		return n.do(http.MethodPost, "/_botwired/restore?namespace="+o.id.Namespace+"&timeout=100ms", "")
 	case drop:
 		return n.do(http.MethodPost, a.surface("pending/drop", o.id)+"&seq="+a.last[o.id].number, "")
 	case retry:
@@ -180,11 +205,16 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 		if o.life.serving.Load() { // otherwise another write may get the number in the next life
 			a.last[o.id] = numbered{number, o.value}
 		}
+	case o.did == restore: // nobody sees anything of it
+		if r.Code == http.StatusBadRequest || r.Code == http.StatusNotFound || r.Code == http.StatusInternalServerError {
+			a.crowd.complain("a restore of %s was answered %d: %s", o.id.Namespace, r.Code, r.Body)
+		}
+		return
 	case o.did == purge:
 		if o.code = r.Code; r.Code >= http.StatusInternalServerError {
 			o.code = 0 // its delete may have been made
 		}
-	case o.did == undo || o.did == drop || o.did == retry:
+	case o.did == undo || o.did == bringBack || o.did == drop || o.did == retry:
 		if !a.correct(&o, r) {
 			return
 		}
@@ -206,6 +236,35 @@ func (a *caller) record(o operation, r *httptest.ResponseRecorder) {
 	a.crowd.history.add(o)
 }
 
+// pick returns the number of a version, of one that is lost if there is any; 0 if there is none.
+func (a *caller) pick(n *node, id journal.ID) (number uint64) {
+	var doc api.Revisions
+	r := n.do(http.MethodGet, a.surface("revisions", id), "")
+	if r.Code == http.StatusNotFound || r.Code == http.StatusServiceUnavailable {
+		return 0
+	}
+	if err := json.Unmarshal(r.Body.Bytes(), &doc); r.Code != http.StatusOK || err != nil {
+		a.crowd.complain("the revisions of %s were answered %d: %s", id, r.Code, r.Body)
+		return 0
+	}
+	var all, lost []uint64
+	for _, v := range doc.Revisions {
+		if v.Revision == nil {
+			continue
+		}
+		if all = append(all, *v.Revision); v.State == "lost" {
+			lost = append(lost, *v.Revision)
+		}
+	}
+	if len(lost) > 0 {
+		all = lost
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return all[a.rng.IntN(len(all))]
+}
+
 // correct completes an undo, a drop or a retry by its answer. It returns false if nothing was done.
 func (a *caller) correct(o *operation, r *httptest.ResponseRecorder) bool {
 	switch {
@@ -220,12 +279,15 @@ func (a *caller) correct(o *operation, r *httptest.ResponseRecorder) bool {
 		return false
 	}
 	switch o.did {
-	case undo:
+	case undo, bringBack:
 		var doc api.Undone
 		if err := json.Unmarshal(r.Body.Bytes(), &doc); err != nil {
 			a.crowd.complain("undo of %s was answered with %s", o.id, r.Body)
 		}
 		o.undone, o.redone = state{doc.Undone.Value != nil, doc.Undone.Text()}, state{doc.Now.Value != nil, doc.Now.Text()}
+		if o.did == bringBack && (doc.Now.Revision == nil || *doc.Now.Revision != o.wanted) {
+			a.crowd.complain("undo of %s to %d was answered with %s", o.id, o.wanted, r.Body)
+		}
 	case drop:
 		var doc api.Dropped
 		if err := json.Unmarshal(r.Body.Bytes(), &doc); err != nil {
@@ -257,6 +319,9 @@ func (a *caller) recordList(o operation, body []byte) {
 	}
 	if err := json.Unmarshal(body, &doc); err != nil || len(doc.Keys) > o.limit {
 		a.crowd.complain("LIST of at most %d was answered with %s", o.limit, body)
+		return
+	}
+	if a.crowd.plan.others { // a list may show another host's write while a read has a fresh copy of the state before
 		return
 	}
 	for _, id := range entries {

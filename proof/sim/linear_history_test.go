@@ -19,11 +19,12 @@ import (
 type operation struct {
 	id     journal.ID
 	caller int
-	did    action // put, remove, undo, drop, retry, purge, get or list
-	value  string // what a put puts
+	did    action // put, remove, undo, bringBack, drop, retry, purge, foreign, get or list
+	value  string // what a put puts; of foreign, empty for a delete
 	wants  wish   // of a put or a remove
 	// expected is what wants is about.
 	expected shown
+	wanted   uint64 // the version to which it undoes
 	undone   state  // the state that an undo says that it has undone
 	redone   state  // the state that an undo or a retry says that it has written again
 	limit    int    // of a list
@@ -35,6 +36,8 @@ type operation struct {
 	// only if the entry existed (contract 11).
 	sure         bool
 	through      bool  // written through
+	restored     bool  // a restoration may have written the state again
+	seen         int64 // of foreign: the tick at which it is upstream
 	call, answer int64 // ticks
 	life         *life
 }
@@ -52,6 +55,8 @@ const (
 func (o operation) String() string {
 	condition := [...]string{"", " if absent", " if " + brief(o.expected.value), " if not " + brief(o.expected.value)}[o.wants]
 	switch {
+	case o.did == foreign:
+		return "another host: " + brief(o.value)
 	case o.code == 0 && o.did != put:
 		return o.did.String() + condition + ": not known"
 	case o.code == 0:
@@ -60,7 +65,7 @@ func (o operation) String() string {
 		return fmt.Sprintf("put %s%s: %d", brief(o.value), condition, o.code)
 	case o.did == remove:
 		return fmt.Sprintf("remove%s: %d", condition, o.code)
-	case o.did == undo || o.did == retry:
+	case o.did == undo || o.did == bringBack || o.did == retry:
 		return fmt.Sprintf("%s: %d, from %s to %s", o.did, o.code, brief(o.undone.String()), brief(o.redone.String()))
 	case o.did == list && o.bytes < 0:
 		return "list: absent"
@@ -125,7 +130,24 @@ func (h *history) known() (out, away []operation) {
 			away = append(away, o)
 		}
 	}
+	for i := range out {
+		if out[i].did == foreign {
+			out[i].answer = h.lastSight(&out[i], out)
+		}
+	}
 	return out, away
+}
+
+// lastSight returns the last tick at which another host's write may become visible: once a caller's later write is answered, it
+// no longer can.
+func (h *history) lastSight(theirs *operation, all []operation) int64 {
+	end := h.clock.Load() + 1
+	for _, o := range all {
+		if o.id == theirs.id && o.call > theirs.seen && o.code == http.StatusOK && (o.did == put || o.did == remove || o.did == undo || o.did == bringBack) {
+			end = min(end, o.answer)
+		}
+	}
+	return end
 }
 
 // until cuts a history off at a tick, as a crash does.

@@ -24,6 +24,8 @@ type register struct {
 	again bool
 	// made is when the write that made the state was answered.
 	made int64
+	// began is when its request was called; 0 if another host's later write may be older than that.
+	began int64
 }
 
 func (r register) String() string {
@@ -38,6 +40,9 @@ func (r register) String() string {
 func (r register) step(o operation) []register {
 	if o.did == purge && r.made > o.call { // it leaves what was written after it began
 		return append([]register{r}, o.leaves())
+	}
+	if o.did == foreign {
+		return r.overtaken(o)
 	}
 	if r.unsure {
 		return o.decides()
@@ -60,7 +65,7 @@ func (r register) step(o operation) []register {
 		possible = r.present == (o.code == http.StatusOK) && (met || !r.present)
 	case o.did == remove:
 		possible = r.present == (o.code == http.StatusOK) || (o.code == http.StatusOK && !o.sure)
-	case o.did == undo:
+	case o.did == undo, o.did == bringBack:
 		possible = r.state == o.undone
 	case o.did == drop, o.did == retry, o.did == purge:
 		possible = true
@@ -69,23 +74,37 @@ func (r register) step(o operation) []register {
 	case o.did == list:
 		after, possible = r, r.listed(o)
 	}
-	if !possible {
+	switch {
+	case !possible:
 		return nil
+	case o.code == http.StatusNotFound: // it has written nothing
+		return []register{r}
 	}
 	return []register{after}
+}
+
+// overtaken returns the possible states after another host's write: readers may see it, or never, as it loses to a write that
+// a caller makes later, or is overwritten unseen. Another host's delete beats no write, and the daemon may learn of it late.
+func (r register) overtaken(o operation) []register {
+	if r.began > o.seen || r.unsure {
+		return []register{r}
+	}
+	return []register{r, {state: state{o.value != "", o.value}, made: o.seen, began: o.call}}
 }
 
 // leaves returns the state in which a write that is carried out leaves its entry.
 func (o operation) leaves() register {
 	switch o.did {
 	case put:
-		return register{state: state{true, o.value}, made: o.answer}
-	case undo, retry:
+		return register{state: state{true, o.value}, made: o.answer, began: o.call}
+	case undo, bringBack:
+		return register{state: o.redone, unsure: o.code == 0, again: true, made: o.answer, began: o.call}
+	case retry: // it has the time of the write that was dropped
 		return register{state: o.redone, unsure: o.code == 0, again: true, made: o.answer}
 	case drop: // it takes back a write that the caller may no longer be the last to have made
 		return register{unsure: true, made: o.answer}
 	}
-	return register{made: o.answer}
+	return register{made: o.answer, began: o.call}
 }
 
 // decides returns the possible states after an operation on an entry that may be in any state. A read does not
@@ -101,14 +120,14 @@ func (o operation) decides() []register {
 // meets reports whether a state can be as an operation's condition wants it, and whether it can fail to
 // be. All values of puts are different, so a value stands for its tag.
 func (r register) meets(o operation) (met, unmet bool) {
-	same := r.state == state{true, o.expected.value}
+	same, again := r.state == state{true, o.expected.value}, r.again || o.restored
 	switch o.wants {
 	case wantsNone:
 		return !r.present, r.present
 	case wantsSame:
-		return same, !same || r.again
+		return same, !same || again
 	case wantsOther:
-		return !same || r.again, same
+		return !same || again, same
 	}
 	return true, false
 }

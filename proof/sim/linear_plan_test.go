@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/cache"
+	"github.com/botwired/botwired/journal"
 )
 
 // plan holds all that a seed decides.
@@ -14,14 +15,16 @@ type plan struct {
 	seed    uint64
 	virtual bool
 	fair    bool // upstream is reachable all the time
+	others  bool // another host writes, too
+	loses   bool // upstream loses what the daemon has written
 	callers int
 	calls   int // of each caller
 	latency time.Duration
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("seed %d: %d callers, fair %t, through %t, lists %t, sealed %t, fresh for %s, cache %d, linger %s",
-		p.seed, p.callers, p.fair, p.through, p.lists, p.keys != nil, p.policy.FreshFor, p.memory, p.linger)
+	return fmt.Sprintf("seed %d: %d callers, fair %t, others %t, loses %t, through %t, lists %t, sealed %t, fresh for %s, cache %d, linger %s",
+		p.seed, p.callers, p.fair, p.others, p.loses, p.through, p.lists, p.keys != nil, p.policy.FreshFor, p.memory, p.linger)
 }
 
 // leastPatience is the shortest that upstream's Reader has.
@@ -41,6 +44,12 @@ func newPlan(seed uint64, virtual bool) plan {
 		seals(&p.settings)
 	}
 	p.through = seed%3 == 2 && (virtual || p.fair) // the checker cannot bear many outcomes that nobody knows
+	if !p.through {
+		p.others, p.loses = rng.IntN(2) == 0, rng.IntN(3) == 0 && virtual
+	}
+	if p.loses {
+		p.losses = journal.LossLimit{Entries: 1} // any absence is disbelieved
+	}
 	if virtual {
 		p.callers, p.calls, p.latency = 2+rng.IntN(6), 40, 50*time.Millisecond
 		p.linger = []time.Duration{0, linger}[rng.IntN(2)]

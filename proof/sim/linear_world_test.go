@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
 )
 
 // crowd is a daemon in front of an upstream, and the callers of all its lives.
@@ -23,6 +25,8 @@ type crowd struct {
 	awake  chan struct{} // closed when the next life begins
 	failed error         // why there is no next life
 	odd    []string      // answers that no history explains
+
+	restoring sync.Mutex // held for a restoration: it believes what upstream lacks at its end
 }
 
 func newCrowd(p plan) (*crowd, error) {
@@ -165,6 +169,38 @@ func (c *crowd) finish() error {
 	c.life.retire()
 	_, err := c.bury(c.life)
 	return errors.Join(err, c.up.violation())
+}
+
+// writesElsewhere has another host put or delete an entry. What it writes is older than all that callers begin to write once
+// it is over.
+func (c *crowd) writesElsewhere(o operation, deletes bool) {
+	if o.value = "their-" + o.value; deletes && !c.plan.loses {
+		o.value = ""
+	}
+	o.call = c.history.tick()
+	c.up.mu.Lock()
+	if o.value != "" {
+		c.up.set(o.id, o.value, c.up.veil.seal(o.id, o.value), away)
+	} else {
+		delete(c.up.entries, o.id)
+	}
+	c.up.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	o.seen, o.code, o.life = c.history.tick(), http.StatusOK, nil
+	c.history.add(o)
+}
+
+// loses makes upstream lose an entry that the daemon has written, and of which it therefore has a copy. No caller ever sees that.
+func (c *crowd) loses(id journal.ID) {
+	if !c.restoring.TryLock() {
+		return
+	}
+	defer c.restoring.Unlock()
+	c.up.mu.Lock()
+	defer c.up.mu.Unlock()
+	if c.up.entries[id].by != away {
+		delete(c.up.entries, id)
+	}
 }
 
 // turn changes the weather.

@@ -38,15 +38,18 @@ const (
 	drop  // of a pending write
 	retry // of a dropped one
 	purge
+	bringBack // undo to a version that the caller picks, one that is lost if there is any
+	restore   // of the namespace
+	lose      // upstream loses what the daemon has written to an entry
 )
 
 // writes reports whether the action may change an entry.
 func (a action) writes() bool {
-	return a == put || a == remove || a == undo || a == drop || a == retry || a == purge
+	return a == put || a == remove || a == undo || a == drop || a == retry || a == purge || a == bringBack || a == foreign
 }
 
 func (a action) String() string {
-	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign", "", "setBack", "undo", "drop", "retry", "purge"}[a]
+	return [...]string{"put", "remove", "get", "insist", "list", "wait", "become", "crash", "crashIn", "restart", "forget", "flushAll", "squeeze", "foreign", "", "setBack", "undo", "drop", "retry", "purge", "bringBack", "restore", "lose"}[a]
 }
 
 // weights are the relative frequencies of the actions.

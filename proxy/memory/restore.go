@@ -133,7 +133,7 @@ func (m *Memory) giveBack(namespace string, rows []journal.Row) (written []journ
 			})
 		}
 		if err := g.Wait(); err != nil {
-			return written, errors.Is(err, journal.ErrFull) || IsNamespaceFull(err), err
+			return written, errors.Is(err, journal.ErrFull) || IsNamespaceFull(err), err // guard 9.106
 		}
 	}
 }

@@ -35,7 +35,7 @@ const sizeOf = (v) => (v.value == null ? "deleted" : count(v.bytes, "character")
 
 function writerOf(v) {
   if (v.here) return `by ${v.author || "a program without a name"} on this host`;
-  return v.author || v.host ? `by ${v.author || "a program without a name"} on ${v.host || "another host"}` : "by whom is not known";
+  return v.author || v.host ? `by ${v.author || "a program without a name"} on ${v.host || "another host"}` : "by an unknown writer";
 }
 
 const GAPS = {
