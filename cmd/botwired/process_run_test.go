@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -265,6 +266,39 @@ func testRunIsKilled(t *testing.T, program string) {
 	b.awaitNoDaemon()
 	if got, err := b.service.value("n/k"); got != "v" || err != nil {
 		t.Errorf("upstream holds %q, %v", got, err)
+	}
+}
+
+// A daemon that ends before its command is started again, at the address that the command knows: the configured one,
+// or the one that run has chosen because another program has that.
+func testRunStartsItsDaemonAgain(t *testing.T, program string) {
+	for _, taken := range []bool{false, true} {
+		b := newBesideTest(t, program)
+		b.service.up()
+		if taken {
+			other := httptest.NewServer(http.NotFoundHandler())
+			defer other.Close()
+			b.address = strings.TrimPrefix(other.URL, "http://")
+		}
+		r := b.run(`set -e; at=${BOTWIRE_URL#http://}; at=${at%%/*}; "$0" set n k v --listen $at >&2; echo up
+			read line; until "$0" set n l v --listen $at >&2; do sleep 0.1; done; "$0" get n k --listen $at; echo`, "--flush-drain-timeout=1m")
+		r.says("up")
+		killDaemon(t, b.dir)
+		eventually(t, func() error {
+			if text := r.stderr.String(); !strings.Contains(text, "botwired: the daemon has ended before its command, has kept every acknowledged write, and is started again: ") {
+				return errors.New(text)
+			}
+			return nil
+		})
+		_, err := fmt.Fprintln(r.stdin)
+		no(t, err)
+		r.says("v")
+		r.wantExit(2*time.Minute, 0)
+		for _, key := range []string{"n/k", "n/l"} {
+			if got, err := b.service.value(key); got != "v" || err != nil {
+				t.Errorf("upstream holds %q for %s, %v", got, key, err)
+			}
+		}
 	}
 }
 

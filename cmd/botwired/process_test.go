@@ -80,6 +80,7 @@ var processTests = map[string]func(*testing.T, string){
 	"two runs share a daemon":        testTwoRunsShareADaemon,
 	"runs start at once":             testRunsStartAtOnce,
 	"run is killed":                  testRunIsKilled,
+	"run starts its daemon again":    testRunStartsItsDaemonAgain,
 	"run starts no daemon":           testRunWithoutADaemon,
 	"run with a token":               testRunWithAToken,
 	"purge":                          testPurge,

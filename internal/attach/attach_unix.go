@@ -170,7 +170,9 @@ func isAbsent(err error) bool {
 // found says.
 func (a *attachment) startAlone(ctx context.Context, found daemonState) error {
 	listen := a.Loaded.Config.Listen
-	if found == daemonForeign {
+	if last := a.client.reach.address(); last != "" {
+		listen = last // those who used the earlier daemon know no other address
+	} else if found == daemonForeign {
 		host, _, err := net.SplitHostPort(listen)
 		if err != nil { // a socket has no other port
 			return fmt.Errorf("%s: choose another address with --listen", a.client.reach.lacks(&unproved{}))

@@ -23,6 +23,10 @@ import (
 // Ctrl-C reaches both, and the command may end first.
 const lateSignal = 500 * time.Millisecond
 
+// restartPause is the time until run starts a daemon again that has ended. A daemon that ends again and again must not
+// keep the machine busy.
+const restartPause = time.Second
+
 type beside struct {
 	*attachment
 	signals *signals
@@ -108,20 +112,43 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 		b.reaper.wait(cmd)
 	}()
 	lost := b.daemon.exitedChannel()
+	restarting, stop := context.WithCancel(ctx)
+	defer stop()
+	var restarted chan error // nil unless the daemon is being started again
 	for {
 		select {
 		case <-ended:
 			b.ended = time.Now()
+			if stop(); restarted != nil {
+				<-restarted
+			}
 			return &term.Exit{Code: statusOf(cmd.ProcessState)}
 		case sig := <-b.signals.caught:
 			if !b.signals.reached(sig) {
 				_ = cmd.Process.Signal(sig) // it may just have ended
 			}
 		case <-lost:
-			lost = nil
-			t.Say("botwired: the daemon has ended before its command, and has kept every acknowledged write: " + term.Printable(b.daemon.why()) + "\n")
+			lost, restarted = nil, make(chan error, 1)
+			t.Say("botwired: the daemon has ended before its command, has kept every acknowledged write, and is started again: " + term.Printable(b.daemon.why()) + "\n")
+			go func() { restarted <- b.restart(restarting) }()
+		case err := <-restarted:
+			if restarted = nil; err != nil {
+				t.Say("botwired: no daemon runs beside the command any more: " + term.Printable(err.Error()) + "\n")
+				continue
+			}
+			lost = b.daemon.exitedChannel()
 		}
 	}
+}
+
+// restart starts the daemon again, at the address that the command knows. It returns when the daemon is ready.
+func (b *beside) restart(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(restartPause):
+	}
+	return b.attach(ctx, nil)
 }
 
 // finish flushes, and ends the daemon if run started it and no other command uses it.
