@@ -26,17 +26,14 @@ const (
 // Maintain keeps the store small until ctx ends. It keeps the settled copies and the history within
 // their budgets, removes old receipts, and frees the space of writes that have left the journal. Under
 // disk pressure it first removes the history and most settled copies, because upstream can be asked
-// again, then the receipts, and then the disk space reserved for this. It replaces damaged tables, and
-// records when the journal refuses writes. The caller runs it after [Journal.Run].
+// again, and then the receipts. It replaces damaged tables, and records when the journal refuses writes.
+// The caller runs it after [Journal.Run].
 //
 // Errors: those of a failed disk, and [ErrCorrupt] if pending writes or dead letters are damaged. A
 // disk that stays full is not an error.
 func (j *Journal) Maintain(ctx context.Context) error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	tasks, ctx := errgroup.WithContext(ctx)
-	ballast := func() error { j.store.Ballast(); return nil }
-	// On a full disk, look waits for the room that only this task can free.
-	tasks.Go(func() error { return everySecond(ctx, func() error { return j.use(ballast) }) })
 	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
 	tasks.Go(func() error {
 		return everySecond(ctx, func() error { return j.use(j.pending.receipts.maintain) })
@@ -236,7 +233,7 @@ func (m *maintainer) held(ctx context.Context, prefix string) (int64, error) {
 	if m.store.InMemory() > worthCompacting {
 		soon, cancel := context.WithTimeout(ctx, maxCompactionPause)
 		defer cancel()
-		if err := m.store.Flush(soon); err != nil && (soon.Err() == nil || ctx.Err() != nil) {
+		if err := m.store.Flush(soon); err != nil && !diskfs.IsFull(err) && (soon.Err() == nil || ctx.Err() != nil) {
 			return 0, err
 		}
 	}

@@ -51,9 +51,6 @@ type Options struct {
 	Newest *Newest
 	// LogSize is how many bytes of a log are allocated before its records are written.
 	LogSize int64
-	// NoRoom is called when the disk has no room for a log or a table, unless a merge only gives way to
-	// others. For a log, NoRoom makes room if it can, and the log is tried again at once.
-	NoRoom func(log bool)
 	// OnFailure is called with the error of a log or a directory that cannot be written or synced.
 	// Pebble's locks are held.
 	OnFailure func(error)
@@ -61,7 +58,7 @@ type Options struct {
 
 // New returns a view of fs for Pebble.
 func New(fs vfs.FS, opts Options) vfs.FS {
-	return diskFS{fs, opts, &turns{pause: opts.Pause, mergeable: opts.Mergeable, noRoom: opts.NoRoom}, allocate}
+	return diskFS{fs, opts, &turns{pause: opts.Pause, mergeable: opts.Mergeable}, allocate}
 }
 
 // flushCategory is Pebble's category for a table that it writes from memory.

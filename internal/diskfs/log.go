@@ -23,12 +23,7 @@ func (d diskFS) allocateLog(f vfs.File) (room int64) {
 	if f.Fd() == vfs.InvalidFd {
 		return 0 // in memory
 	}
-	err := d.allocate(f, 0, d.LogSize)
-	if IsFull(err) && d.NoRoom != nil {
-		d.NoRoom(true)
-		err = d.allocate(f, 0, d.LogSize) // guard 3.48
-	}
-	if err != nil {
+	if err := d.allocate(f, 0, d.LogSize); err != nil { // guard 3.48
 		return 0 // the log grows with its records
 	}
 	return d.LogSize

@@ -3,6 +3,7 @@ package diskfs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -86,54 +87,42 @@ func TestNewLogIsFilledAhead(t *testing.T) {
 	}
 }
 
-// A log gets its space when it is made or reused, after others have made room for it if need be
-// (contract 3).
+// A log gets its space when it is made, and again when it is reused: the disk may have had too little before. It
+// needs none to be written to (contract 3).
 func TestLogGetsItsSpace(t *testing.T) {
 	const size = 1 << 20
-	var asked, tries int
-	d := New(vfs.Default, Options{LogSize: size, NoRoom: func(log bool) {
-		if asked++; !log {
-			t.Error("a log is taken for a table")
-		}
-	}}).(diskFS)
+	tries, full := 0, false
+	d := New(vfs.Default, Options{LogSize: size}).(diskFS)
 	d.allocate = func(f vfs.File, offset, length int64) error {
-		if tries++; tries%2 == 1 {
+		tries++
+		if full {
 			return syscall.EDQUOT
 		}
 		return writeZeros(f, offset+length)
 	}
-	from, to := filepath.Join(t.TempDir(), "1.log"), filepath.Join(t.TempDir(), "2.log")
-	f, err := d.Create(from, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if room := f.(*zeroedLog).room; room != size || tries != 2 || asked != 1 {
-		t.Errorf("the new log has %d bytes after %d tries and %d calls", room, tries, asked)
-	}
-	reused, err := d.ReuseForWrite(from, to, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tries != 4 || asked != 2 {
-		t.Errorf("the reused log has its space after %d tries and %d calls", tries, asked)
-	}
-	if err := errors.Join(f.Close(), reused.Close()); err != nil {
-		t.Error(err)
-	}
-}
-
-// A table that finds no room is reported, and a merge that only gives way is not.
-func TestTableWithoutRoomIsReported(t *testing.T) {
-	asked := 0
-	turns := &turns{noRoom: func(log bool) {
-		if asked++; log {
-			t.Error("a table is taken for a log")
+	dir := t.TempDir()
+	for i, want := range []int64{size, 0} {
+		full = want == 0
+		name := filepath.Join(dir, fmt.Sprintf("%d.log", i))
+		f, err := d.Create(name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}}
-	for _, err := range []error{nil, syscall.EIO, errLastRoom, syscall.EDQUOT} {
-		_ = turns.note(true, err) // returns err
+		if room := f.(*zeroedLog).room; room != want {
+			t.Errorf("a new log has %d bytes, want %d", room, want)
+		}
+		reused, err := d.ReuseForWrite(name, filepath.Join(dir, "reused.log"), vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reused.Write([]byte("record")); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(f.Close(), reused.Close()); err != nil {
+			t.Error(err)
+		}
 	}
-	if asked != 1 {
-		t.Errorf("%d reports", asked)
+	if tries != 4 {
+		t.Errorf("two new and two reused logs had %d tries", tries)
 	}
 }

@@ -1,7 +1,6 @@
 package diskfs
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -21,8 +20,7 @@ var errLastRoom = fmt.Errorf("merging tables waits for room on the disk: %w", sy
 // turns decides when each table may be written, after one found no room.
 type turns struct {
 	pause     time.Duration
-	mergeable func() bool    // nil means always
-	noRoom    func(log bool) // may be nil
+	mergeable func() bool // nil means always
 
 	mu         sync.Mutex
 	fromMemory time.Time // when a table from memory last found no room
@@ -62,9 +60,6 @@ func (t *turns) next(fromMemory bool) (after time.Time, ok bool) {
 func (t *turns) note(fromMemory bool, err error) error {
 	if !IsFull(err) {
 		return err
-	}
-	if t.noRoom != nil && !errors.Is(err, errLastRoom) {
-		t.noRoom(false)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -111,7 +111,7 @@ func (e *examination) disk(c *config.Config, answers bool) Finding {
 	}
 	v, err := e.look(dir)
 	if answers && e.status != nil && e.status.Disk.Free != nil {
-		v.Free = min(v.Free, uint64(*e.status.Disk.Free)) // the daemon knows if a quota leaves less
+		v.Free = min(v.Free, uint64(*e.status.Disk.Free)) // the daemon counts inodes, too
 	}
 	reserve := uint64(c.Journal.DiskReserve)
 	const elsewhere = "export BOTWIRED_DATA_DIR=/var/lib/botwired"

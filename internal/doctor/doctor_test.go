@@ -181,7 +181,7 @@ func TestDoctorReadsTheStatus(t *testing.T) {
 		"old callers":     {[]string{"2026-11-22T10:00:00Z", "2026-11-22T08:00:00Z"}, "callers", Warning, "export BOTWIRE_URL=http://ADDRESS", []string{"python-requests/2.31", "08:00:00"}},
 		"a warning":       {[]string{`"level":"ok","text":"All is well"`, `"level":"warning","text":"Upstream is down"`}, "status", Warning, "botwired status", []string{"Upstream is down"}},
 		"refused writes":  {[]string{`"level":"ok","text":"All is well"`, `"level":"critical","text":"The disk is full"`}, "status", Failed, "botwired status", []string{"disk is full"}},
-		"a disk quota":    {[]string{`"pending":0,`, `"pending":0,"disk":{"free_bytes":1048576},`}, "disk", Failed, "df -h <dir>", []string{"1.0MiB free, and botwired refuses writes below"}},
+		"few inodes":      {[]string{`"pending":0,`, `"pending":0,"disk":{"free_bytes":1048576},`}, "disk", Failed, "df -h <dir>", []string{"1.0MiB free, and botwired refuses writes below"}},
 		"conflicts":       {[]string{`"pending":0,`, `"pending":0,"dead_letters":0,"conflicts":2,`}, "dead letters", OK, "", []string{"0; 2 conflicts decided by time: botwired history --lost"}},
 		"an open letter":  {[]string{`"pending":0,`, `"pending":0,"dead_letters":1,"open_dead_letters":1,`}, "dead letters", Warning, "botwired dead-letters", []string{"1: 1 to decide on"}},
 		"quota by a 429":  {[]string{`"left":900`, `"left":0,"used":100`}, "quota", Warning, "botwired pending --namespace chats", []string{"upstream says", "HTTP 429", "100 of 1000"}},

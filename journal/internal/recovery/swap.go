@@ -11,7 +11,6 @@ import (
 
 	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/record"
-	"github.com/botwired/botwired/journal/internal/store"
 )
 
 // replacedName returns the name of the old journal while the recovered one replaces it. While a
@@ -90,11 +89,8 @@ func unusedName(fsys vfs.FS, dir string, now time.Time) (string, error) {
 
 // copyDamaged copies a directory, durably, to copyingName.
 func copyDamaged(fsys vfs.FS, dir string) error {
-	holdsNothing := func(path string) bool {
-		name := fsys.PathBase(path)
-		return name == "LOCK" || strings.HasPrefix(name, store.BallastFile) // guard 3.58
-	}
-	_, err := vfs.Clone(fsys, fsys, dir, copyingName(dir), vfs.CloneSync, vfs.CloneSkip(holdsNothing))
+	isLock := func(path string) bool { return fsys.PathBase(path) == "LOCK" }
+	_, err := vfs.Clone(fsys, fsys, dir, copyingName(dir), vfs.CloneSync, vfs.CloneSkip(isLock))
 	if err != nil {
 		return err
 	}

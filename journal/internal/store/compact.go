@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -31,8 +33,19 @@ func Space(s *Store) (used, free int64, err error) {
 // Pebble's size of a memtable is the reserved space and does not shrink.
 func (s *Store) InMemory() int64 { return int64(s.db.Metrics().WAL.Size) }
 
-// Flush writes the records in memory to tables. On a full disk, this may take until ctx ends.
+// errWaits refuses to write more from memory to tables while some of it waits for room. Pebble would make
+// another log and another memtable for each attempt, and in the end hold up all writes.
+var errWaits = fmt.Errorf("tables wait for room on the disk: %w", syscall.ENOSPC)
+
+// Flush writes the records in memory to tables. On a full disk, this may take until ctx ends, or fail at once.
 func (s *Store) Flush(ctx context.Context) error {
+	if s.refused.Load() { // guard 3.51
+		return errWaits
+	}
+	return s.flush(ctx)
+}
+
+func (s *Store) flush(ctx context.Context) error {
 	var flushed <-chan struct{}
 	if err := s.failOnPanic(func() (err error) { flushed, err = s.db.AsyncFlush(); return err }); err != nil {
 		return err
@@ -52,6 +65,9 @@ func (s *Store) Compact(ctx context.Context, prefix string) error {
 }
 
 func (s *Store) compactSpan(ctx context.Context, from, to []byte) error {
+	if s.refused.Load() { // guard 3.54
+		return errWaits
+	}
 	return s.failOnPanic(func() error { return s.db.Compact(ctx, from, to, false) })
 }
 

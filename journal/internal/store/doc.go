@@ -31,8 +31,8 @@
 // the last mark. All applied changes are made durable first, so that the mark is never ahead of the
 // store. No acknowledgement waits for it.
 //
-// BALLAST takes room that the store gives up on a full disk. BALLAST.new does so for a moment, to try if there is
-// room. Nothing in them counts. Nor does anything in repair.new, in which [Store.Repair] makes a table.
+// ROOM takes room for a moment, to try if there is any. Nothing in it counts. Nor does anything in repair.new, in
+// which [Store.Repair] makes a table.
 //
 // Pebble's logs have their full length before anything is written to them. After their last record they
 // contain zeros, or data of an earlier use. The layout of the records is in package record.

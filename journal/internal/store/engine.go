@@ -17,8 +17,8 @@ import (
 type engine struct {
 	opts      Options
 	db        *pebble.DB
-	mergeable func() bool    // reports whether there is room to merge tables; nil means always
-	noRoom    func(log bool) // see [diskfs.Options]; may be nil
+	mergeable func() bool // reports whether there is room to merge tables; nil means always
+	flushed   func(error) // called after each attempt to write a table from memory; may be nil
 	log       diskfs.Newest
 
 	damage   damage

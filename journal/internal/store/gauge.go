@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/internal/diskfs"
 )
 
 // gaugeFresh is how long a measurement of the free space counts. A fast disk can write much in that
@@ -24,19 +26,17 @@ type gauge struct {
 	looking sync.Mutex   // held during a measurement, so that callers with an old one wait for it
 	checked atomic.Int64 // when the free space was last measured: nanoseconds after epoch plus 1; 0 if never
 	free    atomic.Int64 // free bytes at that time, minus the bytes written since
-	// hidden is how many bytes the system reports as free, but does not give: a user's quota is used up.
-	// Only an attempt to take room shows that, see bound. short means that the latest one failed.
-	hidden atomic.Int64
-	short  atomic.Bool
-	tried  time.Time // when the latest attempt was; guarded by looking
+	// refused says that the disk had no room for a table from memory, whatever the system reports. Pebble
+	// tries the table again and again until it is written.
+	refused atomic.Bool
 }
 
-const (
-	// plenty bounds the free space, so that sums do not overflow.
-	plenty = 1 << 62
-	// quotaPause is the time between attempts to take room under a quota: nothing tells that it was raised.
-	quotaPause = 30 * time.Second
-)
+// criticalShare is the divisor of the reserve for [Store.Critical]. With less than that part free, a
+// store that cannot write its tables stalls, reads included.
+const criticalShare = 4
+
+// plenty bounds the free space, so that sums do not overflow.
+const plenty = 1 << 62
 
 // Look measures the free space, unless a caller did so just now. Callers hold no lock, and call it
 // before [Store.Low]. If it fails, the measurement before counts, and the next caller measures again.
@@ -61,61 +61,22 @@ func (g *gauge) look() bool {
 		free, err = plenty, nil
 	}
 	if err == nil {
-		g.found(free)
+		g.free.Store(free)
+		g.checked.Store(int64(time.Since(g.epoch)) + 1)
 	}
 	return true
 }
 
-func (g *gauge) found(free int64) {
-	g.free.Store(free)
-	g.checked.Store(int64(time.Since(g.epoch)) + 1)
-}
-
-// measure returns the free bytes on the disk that this user may have.
+// measure returns the free bytes on the disk.
 func (g *gauge) measure() (free int64, err error) {
 	usage, err := g.fs.GetDiskUsage(g.dir)
-	return int64(min(usage.AvailBytes, plenty)) - g.hidden.Load(), err // guard 3.49
-}
-
-// bound corrects the measurements after a failed attempt to take room: at least and at most so many bytes
-// are free now. The system's figure lacks a user's quota, but it shows what is freed and taken later. On a
-// disk that is full for everybody, the figure is right.
-func (g *gauge) bound(least, most int64) {
-	g.looking.Lock()
-	defer g.looking.Unlock()
-	free, err := g.measure()
-	if err != nil || g.reserve <= 0 || g.hidden.Load() == 0 && free < g.reserve { // guard 3.54
-		return
-	}
-	bounded := max(least, min(free, most))
-	g.hidden.Store(max(0, g.hidden.Load()+free-bounded))
-	g.found(bounded)
-	g.short.Store(true)
-	g.tried = time.Now()
-}
-
-// retries reports whether a quota may have been raised since the latest attempt, and counts as one.
-func (g *gauge) retries() bool {
-	g.looking.Lock()
-	defer g.looking.Unlock()
-	if !g.short.Load() && g.hidden.Load() == 0 || time.Since(g.tried) < quotaPause {
-		return false
-	}
-	g.tried = time.Now()
-	return true
-}
-
-// believe takes the system's figure for the free space as it is, until the next attempt fails.
-func (g *gauge) believe() {
-	g.hidden.Store(0)
-	g.short.Store(false)
-	g.forget()
+	return int64(min(usage.AvailBytes, plenty)), err
 }
 
 // Low reports whether less than the reserve plus n bytes are free. If not, it counts the n bytes as
 // written. A file system that cannot tell, or was not asked yet, counts as having room.
 func (g *gauge) Low(n int64) bool {
-	if g.short.Load() || g.below(g.reserve+n) { // guard 3.53
+	if g.below(g.reserve + n) {
 		return true
 	}
 	g.free.Add(-n) // guard 3.16
@@ -123,7 +84,7 @@ func (g *gauge) Low(n int64) bool {
 }
 
 // Pressure reports whether less than the reserve is free.
-func (g *gauge) Pressure() bool { return g.short.Load() || g.below(g.reserve) }
+func (g *gauge) Pressure() bool { return g.below(g.reserve) }
 
 // Critical reports whether so little is free that the outcome of a request upstream may not fit.
 func (g *gauge) Critical() bool { return g.below(g.reserve / criticalShare) }
@@ -135,10 +96,13 @@ func (g *gauge) mergeable() bool {
 	return !g.below(g.reserve / 2)
 }
 
-// forget makes the next caller measure again, because the free space has changed suddenly.
-func (g *gauge) forget() { g.checked.Store(0) }
+// flushed notes how an attempt to write a table from memory has ended.
+func (g *gauge) flushed(err error) { g.refused.Store(diskfs.IsFull(err)) }
 
 func (g *gauge) below(n int64) bool {
+	if g.refused.Load() { // guard 3.53
+		return true
+	}
 	return g.reserve > 0 && g.checked.Load() != 0 && g.free.Load() < n // guard 3.2
 }
 

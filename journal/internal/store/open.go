@@ -48,7 +48,7 @@ func Open(opts Options) (*Store, error) {
 }
 
 func (s *Store) open() (err error) {
-	if err := s.findBallast(); err != nil {
+	if err := s.removeLeftovers(); err != nil { // guard 3.26
 		return err
 	}
 	if s.marker.last, err = Check(s.opts); err != nil {
@@ -60,6 +60,7 @@ func (s *Store) open() (err error) {
 	if err := s.awaitRoom(); err != nil { // guard 3.25
 		return err
 	}
+	s.Look() // so that even the first who ask go by it
 	if s.db, err = openPebble(s.opts.Dir, s.pebbleOptions()); err != nil {
 		return err
 	}

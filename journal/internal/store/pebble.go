@@ -53,7 +53,7 @@ func (e *engine) pebbleOptions() *pebble.Options {
 	opts := &pebble.Options{
 		FS: diskfs.New(e.opts.FS, diskfs.Options{
 			Pause: e.opts.FullDiskPause, Mergeable: e.mergeable, NewLogs: e.newLogs.Load, OnFailure: e.failInBackground,
-			LogSize: memTableSize + memTableSize/10, NoRoom: e.noRoom, Newest: &e.log,
+			LogSize: memTableSize + memTableSize/10, Newest: &e.log,
 		}),
 		Lock:                        e.opts.Lock,
 		FormatMajorVersion:          pebbleFormat,
@@ -93,6 +93,11 @@ func (e *engine) pebbleEvents() *pebble.EventListener {
 		},
 		// guard 4.20
 		DataCorruption: e.meetDamage, // by default, Pebble calls Fatalf
+		FlushEnd: func(info pebble.FlushInfo) {
+			if e.flushed != nil {
+				e.flushed(info.Err)
+			}
+		},
 		BackgroundError: func(err error) {
 			if IsDamage(err) {
 				return // meetDamage has noted it, and no data was being written

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -11,6 +12,9 @@ import (
 // openSlack is the room, in bytes, that opening a store takes on top of its tables, for the manifest
 // and Pebble's other files.
 const openSlack = 1 << 20
+
+// trialFile takes room for a moment, to find out if there is any.
+const trialFile = "ROOM"
 
 // awaitRoom waits until the disk has room to create or open the store. Pebble first writes the logs'
 // records into tables, and would wait for room forever without a message. Without Options.AwaitRoom,
@@ -31,11 +35,28 @@ func (s *Store) awaitRoom() error {
 		if free >= needed && !diskfs.IsFull(s.try(needed)) { // guard 3.52
 			needed = 0
 		}
-		if needed > 0 && s.ballast.held { // guard 3.26
-			s.dropBallast()
-			continue
-		}
 		if err := s.opts.AwaitRoom(needed); err != nil || needed == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// try takes n bytes on the disk of the logs, and gives them back. The system's figure for the free space may lack
+// a user's quota.
+func (s *Store) try(n int64) error {
+	name := s.opts.FS.PathJoin(s.opts.Dir, trialFile)
+	if err := diskfs.WriteFull(s.opts.FS, name, n); err != nil {
+		return err
+	}
+	return s.opts.FS.Remove(name)
+}
+
+// removeLeftovers removes what a process that was killed in a trial has left, and the room that earlier versions
+// kept for a full disk.
+func (s *Store) removeLeftovers() error {
+	for _, name := range []string{trialFile, "BALLAST", "BALLAST.new"} {
+		if err := s.opts.FS.Remove(s.opts.FS.PathJoin(s.opts.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

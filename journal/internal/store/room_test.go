@@ -1,16 +1,25 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/internal/diskfs"
+	"github.com/botwired/botwired/journal/internal/record"
 )
 
 // A store is not opened if its log does not fit as tables. The caller learns how much room that needs,
@@ -87,43 +96,123 @@ func TestRoomToCreate(t *testing.T) {
 	}
 }
 
-// The store removes its ballast to make room before it calls AwaitRoom with missing bytes.
-func TestBallastMakesRoomToOpen(t *testing.T) {
-	const reserve = 1 << 20
-	d := &slowDisk{FS: vfs.Default}
+// limitedDisk has a quota that its free space does not show: while it is full, no file with a name that ends in
+// suffix can be made.
+type limitedDisk struct {
+	slowDisk
+	suffix string
+	full   atomic.Bool
+}
+
+func (d *limitedDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if d.full.Load() && strings.HasSuffix(name, d.suffix) {
+		return nil, syscall.EDQUOT
+	}
+	return d.slowDisk.Create(name, category)
+}
+
+// A store that is opened under a quota without room waits for it, whatever the system reports, and finds that out on
+// the disk of the logs (contract 3).
+func TestRoomToOpenUnderAQuota(t *testing.T) {
+	d := &limitedDisk{slowDisk: slowDisk{FS: vfs.Default}, suffix: filepath.Join("s", trialFile)}
 	dir := filepath.Join(t.TempDir(), "s")
-	d.free.Store(3 * reserve)
-	s := openStore(t, d, func(o *Options) { o.Dir, o.DiskReserve = dir, reserve })
-	s.Ballast()
-	no(t, s.Close())
-	d.free.Store(reserve / 2) // above the critical level
-	asked := 0
-	no(t, openStore(t, d, func(o *Options) {
-		o.Dir, o.DiskReserve = dir, reserve
+	d.free.Store(1 << 40)
+	var asked []int64
+	at := func(o *Options) {
+		o.Dir = dir
 		o.AwaitRoom = func(needed int64) error {
-			if needed == 0 {
-				return nil
+			if asked = append(asked, needed); len(asked) == 2 {
+				d.full.Store(false)
 			}
-			if _, err := vfs.Default.Stat(filepath.Join(dir, BallastFile)); err == nil {
-				t.Error("the ballast is still there")
-			}
-			asked++
-			d.free.Store(2 * reserve)
 			return nil
 		}
-	}).Close())
-	if asked != 1 {
-		t.Errorf("it was asked %d times", asked)
+	}
+	no(t, openStore(t, d, at).Close())
+	d.full.Store(true)
+	asked = nil
+	no(t, openStore(t, d, at).Close())
+	if len(asked) != 3 || asked[0] <= 0 || asked[1] <= 0 || asked[2] != 0 {
+		t.Errorf("it asked for %d bytes, want twice a number of them and then none", asked)
+	}
+	if _, err := d.Stat(filepath.Join(dir, trialFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what tried the room: %v", err)
 	}
 }
 
-func listing(t *testing.T, fs vfs.FS) string {
+// What a trial or an earlier version has left is removed before the store looks for room (contract 3).
+func TestLeftoversAreRemoved(t *testing.T) {
+	d := &slowDisk{FS: vfs.NewMem()}
+	d.free.Store(1 << 40)
+	no(t, openStore(t, d).Close())
+	for _, name := range []string{"BALLAST", "BALLAST.new", "ROOM"} {
+		no(t, diskfs.WriteFile(d, d.PathJoin("s", name), []byte("room")))
+	}
+	no(t, openStore(t, d, func(o *Options) {
+		o.AwaitRoom = func(int64) error {
+			if left := listing(t, d); strings.Contains(left, "BALLAST") || strings.Contains(left, "ROOM") {
+				t.Errorf("there are %s", left)
+			}
+			return nil
+		}
+	}).Close())
+}
+
+// While a table from memory finds no room, the disk is full, whatever the system reports: callers and the flusher
+// write nothing, and nothing that would begin another log is tried. Once the table is written, all goes on
+// (contract 3).
+func TestTableWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &limitedDisk{slowDisk: slowDisk{FS: vfs.NewMem()}, suffix: ".sst"}
+		d.free.Store(1 << 40)
+		s := openStore(t, d, func(o *Options) { o.DiskReserve, o.FullDiskPause = 1<<20, diskfs.FullDiskPause })
+		flush := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			return s.Flush(ctx)
+		}
+		expect := func(when string, full bool) {
+			t.Helper()
+			s.Look()
+			if low, pressure, critical := s.Low(0), s.Pressure(), s.Critical(); low != full || pressure != full || critical != full {
+				t.Errorf("%s: low %t, pressure %t, critical %t", when, low, pressure, critical)
+			}
+		}
+		no(t, s.Update(put("k", "v")))
+		expect("with room", false)
+		d.full.Store(true)
+		if err := flush(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a flush without room: %v", err)
+		}
+		expect("a table finds no room", true)
+		before := listing(t, d)
+		for range 100 {
+			if err := flush(); !diskfs.IsFull(err) {
+				t.Fatalf("another flush: %v", err)
+			}
+			if err := s.Compact(t.Context(), record.PendingPrefix); !diskfs.IsFull(err) {
+				t.Fatalf("a merge: %v", err)
+			}
+		}
+		if after := listing(t, d); after != before {
+			t.Errorf("the store was changed:\n%s\n%s", before, after)
+		}
+		no(t, s.Update(put("k", "w"))) // what must be recorded still can
+		d.full.Store(false)
+		time.Sleep(diskfs.FullDiskPause)
+		synctest.Wait()
+		expect("the table is written", false)
+		no(t, flush())
+		no(t, s.Close())
+	})
+}
+
+func listing(t *testing.T, fsys vfs.FS) string {
 	t.Helper()
-	names, err := fs.List("s")
+	names, err := fsys.List("s")
 	no(t, err)
 	var out []string
 	for _, name := range names {
-		info, err := fs.Stat(fs.PathJoin("s", name))
+		info, err := fsys.Stat(fsys.PathJoin("s", name))
 		no(t, err)
 		out = append(out, fmt.Sprint(name, " ", info.Size()))
 	}

@@ -104,7 +104,7 @@ func (s *Store) begin(ctx context.Context, step func(context.Context) error) (en
 // records. full says that the disk lacks the room for that.
 func (s *Store) mergeSpans(ctx context.Context, spans []Span) (full bool, err error) {
 	flushed, err := s.begin(ctx, s.Flush)
-	if err == nil && !flushed { // a removed record may still come to a table
+	if diskfs.IsFull(err) || err == nil && !flushed { // a removed record may still come to a table
 		err = errNotFlushed
 	}
 	if err != nil {

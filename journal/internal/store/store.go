@@ -58,8 +58,7 @@ type Store struct {
 	*engine
 	*pipeline
 	gauge
-	marker  marker
-	ballast ballast
+	marker marker
 
 	// life is read-locked while the store is in use, and Close waits for that. It is taken before all
 	// other locks, and never twice.
@@ -73,7 +72,7 @@ func newStore(opts Options) *Store {
 	e := &engine{opts: opts}
 	s := &Store{engine: e, pipeline: &pipeline{engine: e, readers: opts.Readers}}
 	s.gauge = gauge{fs: opts.FS, dir: opts.Dir, reserve: opts.DiskReserve, epoch: time.Now(), looked: s.findLog}
-	e.mergeable, e.noRoom = s.gauge.mergeable, s.noRoom
+	e.mergeable, e.flushed = s.gauge.mergeable, s.gauge.flushed
 	s.marker.store = s
 	s.applied = s.marker.soon
 	return s
@@ -93,7 +92,7 @@ func (s *Store) findLog() {
 	ctx, cancel := context.WithTimeout(context.Background(), rescueTime)
 	defer cancel()
 	kept := "what was in it is safe in a table"
-	if err := s.Flush(ctx); err != nil { // guard 2.14
+	if err := s.flush(ctx); err != nil { // guard 2.14
 		kept = "what was in it may be lost"
 	}
 	s.fail(fmt.Errorf("another program has removed, renamed or cut the log %s, and %s", s.opts.FS.PathBase(name), kept))
