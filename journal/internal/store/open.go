@@ -60,7 +60,6 @@ func (s *Store) open() (err error) {
 	if err := s.awaitRoom(); err != nil { // guard 3.25
 		return err
 	}
-	s.Look() // so that even the first who ask go by it
 	if s.db, err = openPebble(s.opts.Dir, s.pebbleOptions()); err != nil {
 		return err
 	}
@@ -71,6 +70,7 @@ func (s *Store) open() (err error) {
 		s.closing.Store(true)
 		return errors.Join(Classify(err), s.db.Close())
 	}
+	s.Look() // so that even the first who ask go by it, and a log that is cut from now on is noticed
 	return nil
 }
 
