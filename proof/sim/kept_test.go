@@ -27,8 +27,9 @@ const (
 	// to the last of fenceTries counts.
 	fenceAge   = 2 * time.Second
 	fenceTries = 5
-	// lately is how long a host needs no fence for an entry after it has sent a write that was confirmed.
-	lately = 250 * time.Millisecond
+	// lately is how long a host needs no fence for an entry after it has sent a write that was confirmed, and what the next
+	// one may take on its way.
+	lately = (250 + 10) * time.Millisecond
 )
 
 // overwrites are the service's notes on what hosts see before they write, and what they overwrite. Its lock guards them.
@@ -96,7 +97,8 @@ func (o *overwrites) arrives(r *http.Request, id journal.ID, what state, sealed 
 	case own.carriedOut.After(seen) && time.Since(own.sent) <= lately && !sealed:
 		seen = own.carriedOut
 	default:
-		violation = fmt.Sprintf("contract 17: host %q writes %s, and was last shown it at %s", of.host, id, seen)
+		violation = fmt.Sprintf("contract 17: host %q writes %s at %s, and was last shown it at %s; its last write that was confirmed came at %s, and was carried out at %s",
+			of.host, id, time.Now(), seen, own.sent, own.carriedOut)
 	}
 	o.sent[of], o.looks[of] = time.Now(), 0
 	return span{o.ignorant[making{of, what}], seen}, violation

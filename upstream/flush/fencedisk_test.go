@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/upstream/flush"
@@ -23,6 +24,32 @@ type stalling struct {
 func (s *stalling) Record(uses ...quota.Use) error {
 	time.Sleep(time.Duration(s.stall.Load()))
 	return s.Records.Record(uses...)
+}
+
+// contract 17: a write that follows its entry's last one within 250 ms needs no fence, but the disk stalls before it
+// leaves. So upstream is asked.
+func TestAWriteThatNeedsNoFenceBeforeADiskThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stall atomic.Int64 // nanoseconds
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
+				time.Sleep(time.Duration(stall.Load()))
+			}
+			return nil
+		}))
+		r := openRig(&rig{fake: newShared(t), t: t, fs: fs, fenced: "a.test"})
+		r.settledPut(key("other"), "v") // the journal's mark of what may be sent reaches a second ahead
+		time.Sleep(time.Second - 2*linger - 2*r.latency)
+		r.settledPut(key("k"), "base")
+		r.put(key("k"), "mine")
+		stall.Store(int64(5 * time.Second))
+		time.Sleep(time.Second)
+		r.foreign(key("k"), "theirs")
+		stall.Store(0)
+		r.settleWithin(time.Minute)
+		r.wantHeld(key("k"), "theirs")
+		r.wantLetters(letter{"lost", false, journal.Put, "mine"})
+	})
 }
 
 // contract 17: the quota's count is recorded anew between the fence and the write, as a window has begun, and the

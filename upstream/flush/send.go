@@ -260,8 +260,8 @@ func (a *attempt) judge(seen sighting) (fence.Outcome, error) {
 	return end, err
 }
 
-// commits has the disk know what is sent now, before it leaves. It returns false if the fence's answer is too old by
-// then: upstream must be asked again.
+// commits has the disk know what is sent now, before it leaves. It returns false if what was seen is too old by then:
+// upstream must be asked.
 func (a *attempt) commits() (ready bool, err error) {
 	// guard 18.14b
 	a.f.opts.Quotas.Cover(a.write.Namespace)          // again: the previous steps may have lasted into the next window
@@ -283,9 +283,14 @@ func (a *attempt) commits() (ready bool, err error) {
 	return true, nil
 }
 
-// outdated reports whether the fence's answer is too old. An exact engine detects that itself.
+// outdated reports whether the fence's answer is too old, or the write before is, for which there was none. An exact
+// engine detects that itself.
 func (a *attempt) outdated(now time.Time) bool {
-	return a.fenced && !a.f.exact && a.requests < fenceTries && apart(now, a.asked) > fenceAge
+	if !a.fenced { // guard 17.75
+		a.fenced = a.f.fences.applies(a.write)
+		return a.fenced && !a.f.exact
+	}
+	return !a.f.exact && a.requests < fenceTries && apart(now, a.asked) > fenceAge
 }
 
 // apart returns the time between two moments by the clock that shows more: the monotonic one may stand
