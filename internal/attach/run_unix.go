@@ -120,7 +120,7 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 		case <-ended:
 			b.ended = time.Now()
 			if stop(); restarted != nil {
-				<-restarted
+				_ = <-restarted // it is cut short
 			}
 			return &term.Exit{Code: statusOf(cmd.ProcessState)}
 		case sig := <-b.signals.caught:
