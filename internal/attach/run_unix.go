@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -114,25 +115,25 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 	lost := b.daemon.exitedChannel()
 	restarting, stop := context.WithCancel(ctx)
 	defer stop()
-	var restarted chan error // nil unless the daemon is being started again
+	var restarts sync.WaitGroup
+	restarted := make(chan error, 1)
 	for {
 		select {
 		case <-ended:
 			b.ended = time.Now()
-			if stop(); restarted != nil {
-				_ = <-restarted // it is cut short
-			}
+			stop()
+			restarts.Wait()
 			return &term.Exit{Code: statusOf(cmd.ProcessState)}
 		case sig := <-b.signals.caught:
 			if !b.signals.reached(sig) {
 				_ = cmd.Process.Signal(sig) // it may just have ended
 			}
 		case <-lost:
-			lost, restarted = nil, make(chan error, 1)
+			lost = nil
 			t.Say("botwired: the daemon has ended before its command, has kept every acknowledged write, and is started again: " + term.Printable(b.daemon.why()) + "\n")
-			go func() { restarted <- b.restart(restarting) }()
+			restarts.Go(func() { restarted <- b.restart(restarting) })
 		case err := <-restarted:
-			if restarted = nil; err != nil {
+			if err != nil {
 				t.Say("botwired: no daemon runs beside the command any more: " + term.Printable(err.Error()) + "\n")
 				continue
 			}
