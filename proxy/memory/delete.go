@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -46,6 +47,10 @@ func (m *Memory) tryDelete(
 	switch kind {
 	case journal.Gone: // guard 11.1
 		return journal.Write{}, false, wire.NotFound(id.Namespace, id.Key)
+	case journal.Settled:
+		if m.view.isDeleted(id, &state) { // guard 7.50
+			return journal.Write{}, false, cmp.Or(m.dropDeleted(id), errOvertaken)
+		}
 	case journal.Unknown, journal.Absent:
 		if assumed, err = m.mayExist(id, m.compared(id, AnyAge, item, generation, &state), began); err != nil {
 			return journal.Write{}, false, err

@@ -90,7 +90,7 @@ func (m *Memory) dropDeleted(id journal.ID) error {
 	lease := m.cache.Lease(entryKey(id))
 	defer lease.Release()
 	state, err := m.journal.Lookup(id)
-	if err != nil || !m.view.compare(id, &state, nil).deleted {
+	if err != nil || !m.view.isDeleted(id, &state) {
 		return err
 	}
 	_, err = m.journal.Fill(id, nil, func() bool { return !lease.Revoked() })
@@ -98,6 +98,11 @@ func (m *Memory) dropDeleted(id journal.ID) error {
 		return nil
 	}
 	return err
+}
+
+// isDeleted reports whether, by the view, an entry was deleted after its local copy.
+func (c *upstreamView) isDeleted(id journal.ID, state *journal.State) bool {
+	return c.upstream != nil && c.compare(id, state, nil).deleted
 }
 
 // isAbsentSince reports whether a cached 404 is from after that time.
