@@ -180,8 +180,8 @@ func TestFailureInTheBackgroundEndsTheJournal(t *testing.T) {
 	}
 }
 
-// contract 3: while a table finds no room, the journal refuses writes, whatever the system reports. Maintenance goes
-// on, and holds up nobody, and all is there once there is room.
+// contract 3: while a table finds no room, the journal refuses writes, even if the system reports free space.
+// Maintenance goes on and holds up nobody. Once there is room, nothing is missing.
 func TestFullDiskInTheBackgroundIsWaitedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFailing(syscall.ENOSPC, func(op errorfs.Op) bool {

@@ -171,8 +171,8 @@ func (c *crowd) finish() error {
 	return errors.Join(err, c.up.violation())
 }
 
-// writesElsewhere has another host put or delete an entry. What it writes is older than all that callers begin to write once
-// it is over.
+// writesElsewhere has another host put or delete an entry. That write is older than those that callers begin after
+// writesElsewhere has returned.
 func (c *crowd) writesElsewhere(o operation, deletes bool) {
 	if o.value = "their-" + o.value; deletes && !c.plan.loses {
 		o.value = ""

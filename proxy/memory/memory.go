@@ -211,8 +211,8 @@ func (m *Memory) accepts(id journal.ID, value string) error {
 	return nil
 }
 
-// lookOnce returns what is known of a GET's entry. What the same request has found at once still counts if nothing has
-// changed since.
+// lookOnce returns what is known of a GET's entry. If the fast path has looked for the same request, and the entry has
+// not changed since, lookOnce does not look again.
 func (m *Memory) lookOnce(q *Request) (known, error) {
 	if q.known != nil && q.known.generation == m.cache.Generation(entryKey(q.ID)) {
 		return *q.known, nil

@@ -34,10 +34,10 @@ type Restored struct {
 }
 
 // Restore journals a write for each entry of a namespace with data loss that upstream's list lacks and of which there is a
-// copy. These writes give way to whatever upstream holds after all. Once all of them are journaled, Restore believes that
+// copy. If upstream holds the entry after all, its state stays. Once Restore has journaled all of them, it believes that
 // list. more says that there was no room for all of them: the namespace still has data loss, and the same call goes on.
 //
-// What an earlier call has journaled, and upstream does not have yet, is among the writes.
+// Among the writes are those that an earlier call has journaled and upstream does not have yet.
 //
 // With anyhow, Restore does not need upstream's list: without it, it journals a write for each copy.
 func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (written []journal.Write, more bool, err error) {
@@ -81,7 +81,7 @@ func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (wr
 	return written, more, err
 }
 
-// givenBack returns the pending writes of a namespace that give way to whatever upstream holds.
+// givenBack returns the pending writes of a namespace that lose to any state that upstream holds.
 func (m *Memory) givenBack(namespace string) (pending []journal.Write, err error) {
 	err = m.journal.VisitPending(namespace, func(p journal.Pending) {
 		if p.LosesTies { // guard 9.103

@@ -43,8 +43,8 @@ type Kind struct {
 	check func(key, body []byte) (seq uint64, err error)
 }
 
-// Kinds are all kinds of records, in the order of their keys. What a recovery, a repair or a purge does with a record
-// depends on its kind, so a new kind needs a row here and nothing there.
+// Kinds are all kinds of records, in the order of their keys. A recovery, a repair and a purge treat a record by its
+// kind.
 var Kinds = []*Kind{
 	{LeftPrefix, "what was sent of %s", Owed, ByEntry, numberless(DecodeLeft)},
 	{DeadPrefix, "dead letter %d", Owed, ByNumber, checkDead},

@@ -26,8 +26,8 @@ type gauge struct {
 	looking sync.Mutex   // held during a measurement, so that callers with an old one wait for it
 	checked atomic.Int64 // when the free space was last measured: nanoseconds after epoch plus 1; 0 if never
 	free    atomic.Int64 // free bytes at that time, minus the bytes written since
-	// refused says that the disk had no room for a table from memory, whatever the system reports. Pebble
-	// tries the table again and again until it is written.
+	// refused says that the disk had no room for a table from memory, even if the system reports free space. Pebble
+	// tries the table again until it is written.
 	refused atomic.Bool
 }
 

@@ -111,8 +111,8 @@ func (d *limitedDisk) Create(name string, category vfs.DiskWriteCategory) (vfs.F
 	return d.slowDisk.Create(name, category)
 }
 
-// A store that is opened under a quota without room waits for it, whatever the system reports, and finds that out on
-// the disk of the logs (contract 3).
+// A store that opens under a used-up quota waits for room, even if the system reports free space. It tries the disk of
+// the logs (contract 3).
 func TestRoomToOpenUnderAQuota(t *testing.T) {
 	d := &limitedDisk{slowDisk: slowDisk{FS: vfs.Default}, suffix: filepath.Join("s", trialFile)}
 	dir := filepath.Join(t.TempDir(), "s")
@@ -157,8 +157,8 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}).Close())
 }
 
-// While a table from memory finds no room, the disk is full, whatever the system reports: callers and the flusher
-// write nothing, and nothing that would begin another log is tried. Once the table is written, all goes on
+// While a table from memory finds no room, the disk counts as full, even if the system reports free space: callers and
+// the flusher write nothing, and the store begins no other log. Once Pebble has written the table, they go on
 // (contract 3).
 func TestTableWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
