@@ -224,8 +224,9 @@ func (c *blind) Read(p []byte) (int, error) {
 
 func (c *blind) Write(p []byte) (int, error) {
 	n, err := c.TCPConn.Write(p)
-	if c.of.written {
+	if c.of.written && c.over.Load() {
 		c.sees()
+		<-c.closed // before the owner has learnt that it has written
 	}
 	return n, err
 }

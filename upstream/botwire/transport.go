@@ -81,7 +81,7 @@ func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade")
 type conn struct {
 	net.Conn
 	request atomic.Int32 // whether it has taken anything of the request
-	taken   atomic.Int64 // bytes of the request that it has taken
+	taken   atomic.Int64 // bytes of the request that it has taken, unless a write has failed
 	failed  atomic.Bool  // a write has failed
 	unread  atomic.Bool  // when it was closed, nothing that it had taken of the request was acknowledged
 }
@@ -121,11 +121,11 @@ func (c *conn) Write(p []byte) (int, error) {
 	if !first && c.request.Load() == never {
 		return 0, errRefused
 	}
+	c.taken.Add(int64(len(p)))                                   // before it writes: the reader may close the connection as soon as upstream has these bytes
 	n, err := 0, c.SetWriteDeadline(time.Now().Add(takenWithin)) // guard 16.2
 	if err == nil {
 		n, err = c.Conn.Write(p)
 	}
-	c.taken.Add(int64(n))
 	if err != nil {
 		c.failed.Store(true)
 	}
