@@ -76,8 +76,10 @@ type maintainer struct {
 	// the pause.
 	notBefore time.Time
 	pause     time.Duration
-	// dropAfter delays the next attempt to give up copies after one that found little.
+	// dropAfter delays the next attempt to give up copies after one that found little. idle says that nothing was
+	// pending at the latest look.
 	dropAfter time.Time
+	idle      bool
 }
 
 // extent is the journal's progress at a compaction. Garbage has grown if there is a newer write, or if
@@ -114,6 +116,10 @@ func (m *maintainer) look(ctx context.Context) error {
 	if idle {
 		m.notBefore = time.Time{} // no flushing needs the room that a compaction takes
 	}
+	if idle && !m.idle {
+		m.dropAfter = time.Time{} // guard 3.70
+	}
+	m.idle = idle
 	if m.store.Pressure() {
 		return m.makeRoom(ctx) // guard 3.11
 	}

@@ -183,6 +183,7 @@ func TestDiskFilledBeyondTheReserve(t *testing.T) {
 	refuses(t, l, d, 60_000)
 	d.signal(t, syscall.SIGKILL)
 	d.waitExit(t, drainLimit)
+	foreign = fillUp(t, disk) // also what the daemon had removed and still held open
 	d = start(t, data, up, flags...)
 	refusesAll(t, d, data)
 	recoversFrom(t, foreign, d, up, l)
@@ -406,7 +407,7 @@ func TestFullDiskAgainAndAgain(t *testing.T) {
 		if first = max(first, taken); taken < first/4 {
 			t.Errorf("round %d: %d writes taken, and %d before: with nothing pending, the disk stays full", round, taken, first)
 		}
-		eventually(t, time.Minute, "ready with nothing pending", func() error { return d.ready(http.StatusOK) })
+		eventually(t, drainLimit, "ready with nothing pending", func() error { return d.ready(http.StatusOK) })
 	}
 	l.audit(t, "upstream", newClient(t, up.url()))
 	d.terminate(t)
