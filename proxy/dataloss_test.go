@@ -313,6 +313,23 @@ func TestAnAbsenceIsCheckedAgainstTheList(t *testing.T) {
 	})
 }
 
+// Contract 6, 8: a write that comes while the list is asked for is the answer.
+func TestAWriteAmidTheListOfAnAbsence(t *testing.T) {
+	inCarefulBubble(t, func(t *testing.T, s *sidecar) {
+		s.learnMany("ns", 5)
+		s.upstream.remove(id("ns", "key-3"))
+		time.Sleep(2 * time.Minute)
+		held := s.upstream.hold()
+		reader := s.begin(http.MethodGet, "/memory/ns/key-3", "")
+		close((<-held).answer)
+		list := <-held
+		s.put(id("ns", "key-3"), "mine")
+		close(list.answer)
+		s.upstream.release()
+		wantValue(t, <-reader, "mine")
+	})
+}
+
 // Without the list the question stays open, and the copy is the answer.
 func TestAnAbsenceWhoseListFails(t *testing.T) {
 	inCarefulBubble(t, func(t *testing.T, s *sidecar) {

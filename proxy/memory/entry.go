@@ -138,52 +138,59 @@ func (e *entry) name() string {
 	return name
 }
 
-// ask protects the answer in two ways. It takes a lease on the entry before it asks: the journal drops the
-// answer if the entry was written or settled after upstream may have made it. A write that was pending before
-// the lease is newer than any answer: ask compares generations to see whether one came since the reader
-// looked.
 func (e *entry) ask(ctx context.Context, waitOutOutage bool) (accept func() (fetched, error), err error) {
 	asked := time.Now()
-	lease := e.m.cache.Lease(e.key())
-	defer func() {
-		if accept == nil {
-			lease.Release()
-		}
-	}()
-	if e.m.cache.Generation(e.key()) != e.known.generation {
-		if e.known.state, err = e.m.journal.Lookup(e.id); err != nil {
-			return nil, err
-		}
-		e.known.inJournal = true
-		if e.known.state.Seq != 0 { // guard 8.4
-			return func() (fetched, error) {
-				defer lease.Release()
-				return e.overtaken(asked)
-			}, nil
-		}
-	}
-	seen, err := e.get(ctx, waitOutOutage)
+	a, err := e.askOnce(ctx, waitOutOutage)
 	if err != nil { // guard 9.1
 		return nil, err
 	}
 	listed := false
-	if _, deleted := e.m.view.shows(e.id); seen == nil && !deleted {
+	if _, deleted := e.m.view.shows(e.id); a.seen == nil && !a.overtaken && !deleted {
 		if listed, err = e.checkList(waitOutOutage); err != nil { // guard 9.35
+			a.lease.Release()
 			return nil, err
 		}
 	}
 	// guard 9.37
 	if listed { // which may have dropped the copy: the entry is asked for again
-		lease.Release()
-		lease = e.m.cache.Lease(e.key())
-		if seen, err = e.get(ctx, waitOutOutage); err != nil {
+		a.lease.Release()
+		if a, err = e.askOnce(ctx, waitOutOutage); err != nil {
 			return nil, err
 		}
 	}
 	return func() (fetched, error) {
-		defer lease.Release()
-		return e.accept(seen, listed, lease, asked)
+		defer a.lease.Release()
+		if a.overtaken {
+			return e.overtaken(asked)
+		}
+		return e.accept(a.seen, listed, a.lease, asked)
 	}, nil
+}
+
+// leased is upstream's answer, and the lease under which it was asked for.
+type leased struct {
+	seen      *journal.Observation
+	lease     *cache.Lease
+	overtaken bool // a pending write is newer: upstream was not asked
+}
+
+// askOnce protects the answer in two ways. It takes a lease on the entry before it asks: the journal drops the
+// answer if the entry was written or settled after upstream may have made it. A write that was pending before
+// the lease is newer than any answer: askOnce compares generations to see whether one came since the reader
+// looked.
+func (e *entry) askOnce(ctx context.Context, waitOutOutage bool) (a leased, err error) {
+	a.lease = e.m.cache.Lease(e.key())
+	if e.m.cache.Generation(e.key()) != e.known.generation {
+		e.known.state, err = e.m.journal.Lookup(e.id)
+		e.known.inJournal, a.overtaken = true, e.known.state.Seq != 0 // guard 8.4
+	}
+	if err == nil && !a.overtaken {
+		a.seen, err = e.get(ctx, waitOutOutage)
+	}
+	if err != nil {
+		a.lease.Release()
+	}
+	return a, err
 }
 
 func (e *entry) get(ctx context.Context, waitOutOutage bool) (*journal.Observation, error) {
