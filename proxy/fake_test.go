@@ -258,8 +258,9 @@ type fakeFlusher struct {
 	mu      sync.Mutex
 	confirm func(w journal.Write) (settled bool, err error) // nil: upstream accepts the write
 	await   func(ctx context.Context, id journal.ID, seq uint64) bool
-	stuck   bool // nothing can be flushed
-	refuses bool // upstream refuses what is flushed
+	stuck   bool   // nothing can be flushed
+	refuses bool   // upstream refuses what is flushed
+	after   func() // called after each Flush; may be nil
 	flushed []string
 	tried   []string // arguments of TryNow
 }
@@ -307,6 +308,9 @@ func (f *fakeFlusher) Flush(ctx context.Context, namespace string) (settled, dea
 		} else if f.settle(p.ID) {
 			settled++
 		}
+	}
+	if f.after != nil {
+		f.after()
 	}
 	return settled, dead, 0, err
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/botwired/botwired/api"
 )
@@ -91,6 +92,27 @@ func TestPurge(t *testing.T) {
 
 	s.flusher.refuses = true
 	wantDetail(t, s.do(http.MethodPost, "/_botwired/purge?namespace=locked", ""), http.StatusBadGateway, "dead-letters")
+}
+
+// contract 13: a purge leaves what another host writes while it runs, once it has deleted what was there before.
+func TestPurgeLeavesWhatAnotherHostWritesMeanwhile(t *testing.T) {
+	for _, of := range []string{"namespace=n", "namespace=n&key=k"} {
+		inBubble(t, func(t *testing.T, s *sidecar) {
+			s.learn(id("n", "k"), "purged")
+			time.Sleep(time.Second)
+			s.flusher.after = func() {
+				time.Sleep(time.Second)
+				s.upstream.set(id("n", "k"), "theirs")
+			}
+			var doc api.Purged
+			w := s.do(http.MethodPost, "/_botwired/purge?"+of, "")
+			wantStatus(t, w, http.StatusOK)
+			if decode(t, w, &doc); !doc.Done || doc.Deleted != 1 {
+				t.Errorf("of %s: %+v", of, doc)
+			}
+			wantValue(t, s.get("/memory/n/k"), "theirs")
+		})
+	}
 }
 
 // contract 13: a purge that goes on leaves what was written since it began, of one entry too: also in a namespace that

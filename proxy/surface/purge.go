@@ -80,9 +80,10 @@ func (s *Surface) notReached(local bool) []string {
 }
 
 // deleteUpstream deletes the entries that upstream holds by ordinary writes, and waits until it has
-// confirmed them. It asks upstream first, so that nothing is half done while it is down. Entries written
-// after doc.AsOf stay.
+// confirmed them. It asks upstream first, so that nothing is half done while it is down. Entries written here
+// after doc.AsOf stay, and those that another host has written since they were deleted.
 func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Purged) error {
+	deletes := &purgeDeletes{Surface: s, of: of, last: doc.AsOf, past: make(map[string]bool)}
 	for {
 		if _, _, _, err := s.memory.Look(ctx, of.Namespace, nil); err != nil {
 			if ctx.Err() != nil {
@@ -90,7 +91,7 @@ func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Pu
 			}
 			return needsUpstream(doc, err)
 		}
-		deleted, full, err := s.deleteKnown(ctx, of, doc.AsOf)
+		deleted, full, err := deletes.round(ctx)
 		doc.Deleted += deleted
 		if err != nil {
 			return err
@@ -123,49 +124,69 @@ func needsUpstream(doc *api.Purged, err error) error {
 		"a purge deletes upstream first, and %v: %s. Repeat it when upstream answers, or purge only what is here, with local=true", err, sofar))
 }
 
-// deleteKnown deletes the known entries of a purge, unless they were written after it began. full says that the
-// journal has no room for more.
-func (s *Surface) deleteKnown(ctx context.Context, of journal.ID, last uint64) (deleted int, full bool, err error) {
-	var mu sync.Mutex // guards deleted and full
-	deleteOne := func(key string) error {
-		id := journal.ID{Namespace: of.Namespace, Key: key}
-		_, err := s.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id, Before: last + 1, Together: true})
-		mu.Lock()
-		defer mu.Unlock()
-		refusal, refused := errors.AsType[*wire.Refusal](err)
-		switch {
-		case refused && refusal.Status == http.StatusNotFound, errors.Is(err, memory.ErrLater):
-			return nil
-		case errors.Is(err, journal.ErrFull):
-			full = true
-			return nil
-		case err == nil:
-			deleted++
-		}
-		return err
+// purgeDeletes deletes the entries of a purge, each once.
+type purgeDeletes struct {
+	*Surface
+	of   journal.ID
+	last uint64 // the number of the last write that goes
+
+	mu      sync.Mutex // guards the fields below
+	past    map[string]bool
+	deleted int
+	full    bool
+}
+
+// round deletes the known entries, unless they were deleted before, or written here after the purge began. full says that
+// the journal has no room for more.
+func (d *purgeDeletes) round(ctx context.Context) (deleted int, full bool, err error) {
+	d.deleted, d.full = 0, false
+	if d.of.Key != "" {
+		err = d.delete(ctx, d.of.Key)
+		return d.deleted, d.full, err
 	}
-	if of.Key != "" {
-		err = deleteOne(of.Key)
-		return deleted, full, err
-	}
-	for after := ""; !full; {
-		found, _, err := s.memory.Known(of.Namespace, "", after, purgePage)
+	for after := ""; !d.full; {
+		found, _, err := d.memory.Known(d.of.Namespace, "", after, purgePage)
 		if err != nil || len(found) == 0 {
-			return deleted, false, err
+			return d.deleted, false, err
 		}
 		after = found[len(found)-1].Key
 		var tasks errgroup.Group
 		tasks.SetLimit(purgesAtOnce)
 		for _, k := range found {
-			if k.Op != journal.Delete && k.Seq <= last {
-				tasks.Go(func() error { return deleteOne(k.Key) })
+			if k.Op != journal.Delete && k.Seq <= d.last {
+				tasks.Go(func() error { return d.delete(ctx, k.Key) })
 			}
 		}
 		if err := tasks.Wait(); err != nil {
-			return deleted, full, err
+			return d.deleted, d.full, err
 		}
 	}
-	return deleted, full, nil
+	return d.deleted, d.full, nil
+}
+
+func (d *purgeDeletes) delete(ctx context.Context, key string) error {
+	d.mu.Lock()
+	past := d.past[key]
+	d.mu.Unlock()
+	if past { // guard 13.107
+		return nil
+	}
+	id := journal.ID{Namespace: d.of.Namespace, Key: key}
+	_, err := d.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id, Before: d.last + 1, Together: true})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	refusal, refused := errors.AsType[*wire.Refusal](err)
+	switch {
+	case refused && refusal.Status == http.StatusNotFound, errors.Is(err, memory.ErrLater):
+		return nil
+	case errors.Is(err, journal.ErrFull):
+		d.full = true
+		return nil
+	case err == nil:
+		d.past[key] = true
+		d.deleted++
+	}
+	return err
 }
 
 // dropAllPending makes the pending writes of a purge dead letters, which the purge then removes.
