@@ -168,8 +168,21 @@ func (c *copies) state(id ID) (State, error) {
 	if !found.intact {
 		return c.stateByListing(id)
 	}
-	noted := c.seen.use(id, unixNow())
-	return settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt)), nil
+	confirmedAt := max(found.confirmedAt, c.seen.use(id, unixNow()).confirmedAt)
+	state := settledState(found.Observation, confirmedAt)
+	state.Outdated, err = c.isOvertaken(id, &found.Observation, confirmedAt)
+	return state, err
+}
+
+// isOvertaken reports whether upstream has listed a later state of an entry than its copy, which another host made. confirmedAt,
+// in Unix seconds, is when upstream last held the copy.
+func (c *copies) isOvertaken(id ID, o *Observation, confirmedAt float64) (bool, error) {
+	h, ok, err := readHeader(c.store.DB(), id.Namespace)
+	if damaged, err := c.giveUp(err); damaged || err != nil || !ok || h.FetchedAt <= confirmedAt {
+		return false, err
+	}
+	row, kept, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
+	return kept && row.Origin.Seq == 0 && row.UpdatedAt > o.UpdatedAt, err // guard 7.64
 }
 
 // stateByListing returns the State of an entry without a pending write and without a readable settled

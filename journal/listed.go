@@ -28,6 +28,7 @@ type listed struct {
 	removed []string        // keys of rows to remove
 	absent  []ID            // entries with a settled copy that upstream no longer holds, or holds in an older state that counts
 	added   []ID            // entries that the previous listing did not have
+	newer   []ID            // entries of which upstream lists a later state of another host's than was known here
 	forgets []ID            // entries of which the newest known state goes
 	held    map[string]bool // keys of absent that upstream holds in an older state
 	older   int             // rows that upstream showed with an older time than before
@@ -137,6 +138,9 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 			r.ListBytes = kept.ListBytes // the state is known here
 		}
 		r.Rough = false
+		if kept.UpdatedAt != 0 && r.UpdatedAt > kept.UpdatedAt && r.Origin.Seq == 0 {
+			l.newer = append(l.newer, ID{Namespace: l.fill.namespace, Key: r.Key})
+		}
 		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt) // guard 19.7
 	}
 	return rows, nil
@@ -319,7 +323,7 @@ func (l *dropping) Fill(tx *store.Tx) error {
 func (l *listed) Applied() {
 	listing := ID{Namespace: l.fill.namespace}
 	// guard 7.37
-	for _, id := range slices.Concat([]ID{listing}, l.absent, l.added) {
+	for _, id := range slices.Concat([]ID{listing}, l.absent, l.added, l.newer) {
 		l.readers.changed(Change{ID: id})
 	}
 	// A reader of a removed copy looks at the listing next, so it also waits.

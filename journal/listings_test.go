@@ -43,6 +43,61 @@ func TestAbsenceByListing(t *testing.T) {
 	})
 }
 
+// contract 7: a copy is outdated once upstream has listed a later state of another host's, until upstream answers for it
+// again. A listing from before the copy, and one that shows the same state, change nothing.
+func TestACopyThatAListingOvertakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		j := open(t, fs)
+		theirs, mine := key("theirs"), key("mine")
+		fill := func(value string, at float64) {
+			t.Helper()
+			o := journal.Observation{Value: value, UpdatedAt: at, ListBytes: len(value)}
+			if _, err := j.Fill(theirs, &o, func() bool { return true }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := func(at float64) {
+			t.Helper()
+			time.Sleep(time.Second)
+			rows := []journal.Row{{Key: "theirs", ListBytes: 1, UpdatedAt: at}}
+			if state, err := j.Lookup(mine); err != nil || state.Kind == journal.Settled {
+				rows = append(rows, journal.Row{Key: "mine", ListBytes: state.ListBytes, UpdatedAt: at + 100})
+			}
+			no(t, j.BeginListing("ns").Commit(rows, true))
+			time.Sleep(time.Second)
+		}
+		want := func(when string, outdated bool) {
+			t.Helper()
+			for _, j := range []*journal.Journal{j, open(t, crash(fs))} {
+				state, err := j.Lookup(theirs)
+				if err != nil || state.Kind != journal.Settled || state.Outdated != outdated {
+					t.Errorf("%s, the copy is %+v (%v)", when, state, err)
+				}
+			}
+		}
+		early := j.BeginListing("ns")
+		time.Sleep(time.Second)
+		fill("1", 10)
+		no(t, early.Commit([]journal.Row{{Key: "theirs", ListBytes: 1, UpdatedAt: 9}}, true))
+		want("after a listing from before it", false)
+		list(10)
+		want("listed as it is", false)
+		list(20)
+		want("overtaken", true)
+		list(20)
+		want("overtaken, and listed again", true)
+		fill("2", 20)
+		want("known again", false)
+		put(t, j, mine, "1")
+		settle(t, j, mine)
+		list(20)
+		if state, err := j.Lookup(mine); err != nil || state.Outdated {
+			t.Errorf("a write from here is %+v once upstream lists it (%v)", state, err)
+		}
+	})
+}
+
 // A write and its outcome end an absence, even if no copy is kept.
 func TestAbsenceEndsWithAWrite(t *testing.T) {
 	j := open(t, vfs.NewMem())

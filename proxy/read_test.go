@@ -222,6 +222,35 @@ func TestAnAbsenceEndsWithAListingThatShowsTheEntry(t *testing.T) {
 	})
 }
 
+// contract 7: once a LIST has shown another host's write, no GET answers with the copy of the state before as if it were
+// fresh, before a restart and after. It is the answer only if upstream cannot be asked.
+func TestACopyIsOldOnceAListShowsANewerWrite(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "before")
+		s.learn(id("first", "k"), "before") // a namespace that nobody has listed yet
+		wantKeys(t, s.get("/memory/n"), "k")
+		time.Sleep(time.Second)
+		for _, namespace := range []string{"n", "first"} {
+			s.upstream.set(id(namespace, "k"), "theirs")
+			wantKeys(t, s.get("/memory/"+namespace, "Cache-Control", "no-cache"), "k")
+		}
+		s.upstream.setDown(true)
+		w := s.get("/memory/n/k")
+		wantValue(t, w, "before")
+		wantCacheStatus(t, w, "hit; detail=stale-if-error", "1")
+		s.upstream.setDown(false)
+		for _, namespace := range []string{"n", "first"} {
+			wantValue(t, s.get("/memory/"+namespace+"/k"), "theirs")
+			wantKeys(t, s.get("/memory/"+namespace, "Cache-Control", "no-cache"), "k")
+			s.upstream.take()
+			wantValue(t, s.get("/memory/"+namespace+"/k"), "theirs")
+			if asked := s.upstream.take(); len(asked) > 0 {
+				t.Errorf("upstream was asked for a copy of what it lists: %v", asked)
+			}
+		}
+	})
+}
+
 // On a nearly full disk upstream's answer is not kept. It still ends a known absence (contract 7).
 func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

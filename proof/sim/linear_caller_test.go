@@ -321,7 +321,7 @@ func (a *caller) recordList(o operation, body []byte) {
 		a.crowd.complain("LIST of at most %d was answered with %s", o.limit, body)
 		return
 	}
-	if a.crowd.plan.others { // a list may show another host's write while a read has a fresh copy of the state before
+	if a.crowd.plan.others && !a.crowd.plan.prompt { // a read may have shown the copy of the state before since, as upstream did not answer in time
 		return
 	}
 	for _, id := range entries {

@@ -82,6 +82,7 @@ func (m *Memory) lookOrAsk(id journal.ID) (k known, changes int64, err error) {
 // later listing has the entry.
 func newest(id journal.ID, state *journal.State, cached *cache.Item) *cache.Item {
 	made, ok := entryItem(id, *state)
+	made.Outdated = state.Outdated
 	switch {
 	case ok && (state.Kind != journal.Absent || cached == nil || cached.ConfirmedAt.Before(made.ConfirmedAt)):
 		return &made
