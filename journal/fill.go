@@ -12,8 +12,9 @@ import (
 // Fill records upstream's answer for an entry (nil if upstream does not hold it) as its settled copy
 // and in the namespace's listing, and returns the entry's state. It calls valid, in the order of all
 // writes, to check that the answer still counts. If the entry was written or settled since the request,
-// valid returns false, and Fill drops the answer with [ErrChanged] (contract 8). Fill's changes are
-// durable when it returns, and readers do not see them before (contract 7). If an answer changes
+// valid returns false, and Fill drops the answer with [ErrChanged] (contract 8). So it does while a write to the entry
+// waits for its sync, which no valid knows of: the write's condition may have been about the state before. Fill's changes
+// are durable when it returns, and readers do not see them before (contract 7). If an answer changes
 // nothing, Fill notes it in memory only, so that reads do not wear out the disk.
 //
 // If Fill rejects an answer (see [State.Rejection]), it changes nothing and returns the known state,
@@ -213,8 +214,8 @@ func (f *filling) prepare(o *Observation) error {
 // Fill checks that the answer still counts. It notifies the subscriber even if nothing changes on disk,
 // because earlier answers are outdated.
 func (f *filling) Fill(tx *store.Tx) error {
-	// guard 8.1, 17.33
-	if !f.valid() || keepsBase(f.copies, f.id) {
+	// guard 8.1, 8.10, 17.33
+	if !f.valid() || f.pending.isComing(f.id) || keepsBase(f.copies, f.id) {
 		// guard 16.27
 		f.unlock() // a refused change also waits for a sync
 		return ErrChanged

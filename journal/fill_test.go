@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -215,4 +216,32 @@ func TestSettledWriteIsListedFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"second", "first", "theirs"}, order); diff != "" {
 		t.Errorf("newest first (-want +got):\n%s", diff)
 	}
+}
+
+// contract 5, 8: while a write waits for its sync, an answer of upstream's is dropped. The write's condition was checked
+// against the state before, so no reader may see another one in between.
+func TestAnAnswerBesideAWriteThatIsBeingSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		fill := func(value string) error {
+			_, err := j.Fill(key("a"), &journal.Observation{Value: value, UpdatedAt: 1}, func() bool { return true })
+			return err
+		}
+		no(t, fill("theirs"))
+		goOn := disk.stall()
+		written, writtenErr := later(putting(j, key("a"), "mine"))
+		written()
+		filled, filledErr := later(func() error { return fill("their next") })
+		if filled() || written() {
+			t.Error("the sync is not stalled")
+		}
+		goOn()
+		if !filled() || !written() || !errors.Is(*filledErr, journal.ErrChanged) || *writtenErr != nil {
+			t.Errorf("the answer: %v; the write: %v", *filledErr, *writtenErr)
+		}
+		settle(t, j, key("a"))
+		expect(t, j, key("a"), journal.Settled, "mine")
+		no(t, fill("their last"))
+	})
 }

@@ -127,6 +127,13 @@ func (p *pendingSet) isPending(id ID) bool {
 	return ok
 }
 
+// isComing reports whether the entry has a write that readers do not see yet.
+func (p *pendingSet) isComing(id ID) bool {
+	p.readers.RLock()
+	defer p.readers.RUnlock()
+	return p.index.Get(id).Coming()
+}
+
 // needs reports whether a version must stay for a pending write: it is the write that readers see, or a
 // newer one. It must also stay while the index does not know the entry. The caller holds the readers'
 // lock.

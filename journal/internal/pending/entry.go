@@ -67,6 +67,9 @@ func (e *Entry) Latest() (v record.Pending, ok bool) {
 	return e.Visible()
 }
 
+// Coming reports whether there is a write that is not visible yet.
+func (e *Entry) Coming() bool { return e != nil && e.past != nil && e.past.first != nil }
+
 // set makes v the visible write.
 func (e *Entry) set(v record.Pending) {
 	e.seq, e.updatedAt, e.op = v.Seq, v.UpdatedAt, v.Op
