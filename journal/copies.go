@@ -182,7 +182,7 @@ func (c *copies) isOvertaken(id ID, o *Observation, confirmedAt float64) (bool, 
 		return false, err
 	}
 	row, kept, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
-	return kept && row.Origin.Seq == 0 && row.UpdatedAt > o.UpdatedAt, err // guard 7.64
+	return kept && row.Origin.Seq == 0 && row.Origin.NewerThan(o.Origin.Known()), err // guard 7.64
 }
 
 // stateByListing returns the State of an entry without a pending write and without a readable settled
