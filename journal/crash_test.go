@@ -142,3 +142,25 @@ func examine(t *testing.T, fs *vfs.MemFS, histories []*history, before []present
 		h.acked, h.value = max(state.Seq, h.seqOf[state.Value]), state.Value
 	}
 }
+
+// calmFS is a crashable file system that can be cloned at any moment. In MemFS, ReuseForWrite takes a
+// read lock twice, nested. A clone that comes in between waits for it, and it waits for the clone: a
+// deadlock.
+type calmFS struct {
+	*vfs.MemFS
+	mu sync.Mutex
+}
+
+func newCalmFS() *calmFS { return &calmFS{MemFS: vfs.NewCrashableMem()} }
+
+func (c *calmFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.ReuseForWrite(from, to, category)
+}
+
+func (c *calmFS) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.CrashClone(cfg)
+}

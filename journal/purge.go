@@ -23,7 +23,7 @@ type Purged struct {
 
 // Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
 // copies, versions, dead letters and receipts, but not those of writes after the one with the number upTo.
-// Then it makes the files free of their data: it merges tables, and replaces logs. It leaves pending writes alone, and the
+// Then it makes the files free of their data: it merges the tables, and replaces the logs. It leaves pending writes alone, and the
 // checksums of what earlier requests for their entries may have left upstream. Readers ask upstream again. After a crash,
 // or an error, the caller purges again.
 //
@@ -54,7 +54,7 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64)
 		}
 	}
 	p.done.Pending = p.waiting()
-	return p.done, j.store.Scrub(ctx, p.spans())
+	return p.done, j.store.Purge(ctx, p.spans())
 }
 
 // Aside returns the directories that a recovery has left beside the journal with all that the journal held
@@ -232,7 +232,7 @@ func (p *purge) deadLetters(ctx context.Context) error {
 	var seqs []uint64
 	err := p.use(func() error {
 		return store.ScanDead(p.store.DB(), 0, func(l *record.Dead) error {
-			if p.takesLetter(l) {
+			if p.covers(l.ID) && l.Seq <= p.upTo {
 				seqs = append(seqs, l.Seq)
 			}
 			return ctx.Err()
@@ -294,17 +294,6 @@ func (p *purge) ofReceipt(key, body []byte) bool {
 	return err == nil && p.covers(r.ID) && seq <= p.until(r.Op == Put)
 }
 
-func (p *purge) takesLetter(l *record.Dead) bool { return p.covers(l.ID) && l.Seq <= p.upTo }
-
-func (p *purge) ofLetter(key, body []byte) bool {
-	seq, err := record.ParseDeadKey(key)
-	if err != nil || seq > p.last {
-		return false
-	}
-	l, err := record.DecodeDead(seq, body)
-	return err == nil && p.takesLetter(&l)
-}
-
 // takes reports whether the purge removes a copy or a version that nothing needs. Damaged ones go.
 func (p *purge) takes(key, sealed []byte) bool {
 	body, err := record.Unseal(key, sealed)
@@ -338,18 +327,14 @@ func (p *purge) until(put bool) uint64 {
 
 // spans returns the ranges of keys that may hold records of the entry or the namespace.
 func (p *purge) spans() (spans []store.Span) {
-	// The others hold no value.
-	holds := map[string]func(key, body []byte) bool{
-		record.DeadPrefix: p.ofLetter, record.ReceiptPrefix: p.ofReceipt, record.VersionPrefix: p.ofVersion,
-		record.SettledPrefix: p.ofCopy, record.NewestPrefix: p.ofCopy,
-	}
 	for _, kind := range record.Kinds {
-		from, to, named := kind.Of(p.of)
+		from, to, some := kind.Of(p.of)
 		if kind.Keyed == record.ByNumber { // its records name the entry in their values
 			from, to = kind.Bounds()
+			some = true
 		}
-		if named || kind.Keyed == record.ByNumber {
-			spans = append(spans, store.Span{From: from, To: to, Holds: holds[kind.Prefix]})
+		if some {
+			spans = append(spans, store.Span{From: from, To: to})
 		}
 	}
 	return spans

@@ -12,14 +12,19 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/journal/internal/record"
 )
 
 // canary is a value that no compression hides.
@@ -255,81 +260,260 @@ func TestPurgeLeavesLaterWrites(t *testing.T) {
 	}
 }
 
-// While a reader has a snapshot of before, its files stay, and the purge waits. It is not done before the
-// value is gone.
+// While a reader uses files from before, they stay, and the purge waits and says which. It is not done before the value
+// is gone.
 func TestPurgeWaitsForReaders(t *testing.T) {
-	dir, gone := t.TempDir(), newCanary()
-	j := openOnDisk(t, dir)
-	for i := range 400 { // among these, Pebble does not merge a table again for the few removed records in it
+	for name, hold := range map[string]func(j *journal.Journal) (release func()){
+		"a snapshot": (*journal.Journal).HoldSnapshot,
+		"an iterator": func(j *journal.Journal) func() {
+			it, err := j.DB().NewIter(nil)
+			no(t, err)
+			return func() { no(t, it.Close()) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, gone := t.TempDir(), newCanary()
+			j := openOnDisk(t, dir)
+			manyNeighbours(t, j)
+			live(t, j, key("k"), string(gone))
+			release := hold(j)
+			err := purgeInVain(t, j, "readers")
+			held := gone.in(t, dir)
+			if len(held) == 0 {
+				t.Fatal("the reader holds no file")
+			}
+			for _, name := range held {
+				if !strings.Contains(err.Error(), name) {
+					t.Errorf("%v does not name %s", err, name)
+				}
+			}
+			ended := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				_, err := j.Purge(ctx, "ns", "k", math.MaxUint64)
+				ended <- err
+			}()
+			select {
+			case err := <-ended:
+				t.Fatalf("the purge ends although a reader holds the value: %v", err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			release()
+			no(t, <-ended)
+			if found := gone.in(t, dir); len(found) != 0 {
+				t.Errorf("the value is in %q", found)
+			}
+		})
+	}
+}
+
+// manyNeighbours keeps Pebble from merging a table again for the few removed records in it.
+func manyNeighbours(t *testing.T, j *journal.Journal) {
+	for i := range 400 {
 		put(t, j, key("neighbour-%d", i), "stays")
 	}
-	live(t, j, key("k"), string(gone))
-	release := j.HoldSnapshot()
+}
+
+// purgeInVain removes an entry's records, and expects that its files cannot be purged.
+func purgeInVain(t *testing.T, j *journal.Journal, why string) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if done, err := j.Purge(ctx, "ns", "k", math.MaxUint64); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("with a reader: Purge = %+v, %v", done, err)
+	done, err := j.Purge(ctx, "ns", "k", math.MaxUint64)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
+		t.Fatalf("Purge = %+v, %v", done, err)
 	}
-	if len(gone.in(t, dir)) == 0 {
-		t.Fatal("the snapshot holds no file")
+	return err
+}
+
+// A table that a merge has written with what a snapshot showed has no newer one over it. A purge merges it all the same.
+func TestPurgedValueIsInNoTableThatWasMerged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, gone := vfs.NewMem(), newCanary()
+		j := open(t, mem)
+		manyNeighbours(t, j)
+		live(t, j, key("k"), string(gone))
+		release := j.HoldSnapshot()
+		purgeInVain(t, j, "readers")
+		no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
+		release()
+		if len(gone.inMem(t, mem)) == 0 {
+			t.Fatal("there is nothing to purge")
+		}
+		purge(t, j, "ns", "k")
+		if found := gone.inMem(t, mem); len(found) != 0 {
+			t.Errorf("the value is in %q", found)
+		}
+	})
+}
+
+// Pebble may have cut tables from a file that holds more, such as what a repair has dropped.
+func TestPurgedValueIsInNoFileThatWasCut(t *testing.T) {
+	mem, gone := vfs.NewMem(), newCanary()
+	j := open(t, mem)
+	for k, value := range map[string]string{"j": "stays", "k": string(gone), "l": "stays"} {
+		put(t, j, key("%s", k), value)
+		settle(t, j, key("%s", k))
+		remove(t, j, key("%s", k))
+		settle(t, j, key("%s", k))
 	}
-	ended := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		_, err := j.Purge(ctx, "ns", "k", math.MaxUint64)
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		t.Fatalf("the purge ends although a reader holds the value: %v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	release()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if found := gone.in(t, dir); len(found) != 0 {
+	no(t, j.DB().Compact(t.Context(), []byte("a"), []byte("z"), false))
+	from := record.VersionsOf(key("k"))
+	no(t, j.DB().Excise(t.Context(), pebble.KeyRange{Start: from, End: record.After(from)}))
+	purge(t, j, "ns", "k")
+	if found := gone.inMem(t, mem); len(found) != 0 {
 		t.Errorf("the value is in %q", found)
 	}
 }
 
-// A power cut at any operation of a purge loses nothing else, and the next purge finishes the work.
-func TestPowerCutAmidAPurge(t *testing.T) {
-	gone, stays := newCanary(), newCanary()
-	mem := vfs.NewCrashableMem()
-	var clones []*vfs.MemFS
-	var purges atomic.Bool
-	var n atomic.Int32
-	fsys := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if purges.Load() && n.Add(1)%7 == 0 {
-			kept := int(n.Load()/7) % 2 * 100
+// mergeHeld is a file system on which a merge waits before its second table, until the directory is listed.
+type mergeHeld struct {
+	vfs.FS
+	begun, listed chan struct{}
+	tables        atomic.Int32
+	lists         atomic.Pointer[sync.Once]
+}
+
+func (m *mergeHeld) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if category == "pebble-compaction" && m.begun != nil && m.tables.Add(1) == 2 {
+		close(m.begun)
+		<-m.listed
+	}
+	return m.FS.Create(name, category)
+}
+
+func (m *mergeHeld) List(name string) ([]string, error) {
+	names, err := m.FS.List(name)
+	if once := m.lists.Load(); once != nil {
+		once.Do(func() { close(m.listed) })
+	}
+	return names, err
+}
+
+// A merge that is underway when a purge begins may still write tables with what a snapshot showed.
+func TestPurgedValueIsInNoTableBeingMerged(t *testing.T) {
+	mem, gone := vfs.NewMem(), newCanary()
+	m := &mergeHeld{FS: mem, begun: make(chan struct{}), listed: make(chan struct{})}
+	j := open(t, m)
+	random, fill := rand.NewChaCha8([32]byte{}), make([]byte, 1<<20)
+	for i := range 8 {
+		_, _ = random.Read(fill)
+		put(t, j, key("%d", i), string(gone)+string(fill))
+		settle(t, j, key("%d", i))
+	}
+	upTo := j.Stats().LastSeq
+	for i := range 8 * 20 { // among these, Pebble does not merge a table again for the few removed records in it
+		put(t, j, key("%d", i%8), "stays")
+		settle(t, j, key("%d", i%8))
+	}
+	no(t, j.FlushTables())
+	release := j.HoldSnapshot()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := j.Purge(ctx, "ns", "", upTo); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	merged := make(chan error, 1)
+	go func() { merged <- j.DB().Compact(context.WithoutCancel(t.Context()), []byte("a"), []byte("z"), false) }()
+	<-m.begun
+	release()
+	m.lists.Store(new(sync.Once))
+	no(t, second(j.Purge(t.Context(), "ns", "", upTo)))
+	no(t, <-merged)
+	if found := gone.inMem(t, mem); len(found) != 0 {
+		t.Errorf("the value is in %q", found)
+	}
+}
+
+// On a nearly full disk, a purge says what may still hold the value. With room, it ends.
+func TestPurgeOnAFullDisk(t *testing.T) {
+	const reserve = 1 << 20
+	for name, row := range map[string]struct {
+		free int64
+		held string
+	}{
+		"no room to merge tables": {reserve/2 - 1, ".sst"},
+		"no room for new logs":    {reserve - 1, ".log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem, gone := vfs.NewMem(), newCanary()
+				d := &disk{FS: mem}
+				d.free.Store(10 * reserve)
+				j := open(t, d, func(o *journal.Options) { o.DiskReserve = reserve })
+				live(t, j, key("k"), string(gone))
+				d.free.Store(row.free)
+				time.Sleep(time.Second) // the free space is measured anew
+				err := purgeInVain(t, j, "no room")
+				held := gone.inMem(t, mem)
+				for _, file := range held {
+					if strings.HasSuffix(file, row.held) && !strings.Contains(err.Error(), file) {
+						t.Errorf("%v does not name %s", err, file)
+					}
+				}
+				if len(held) == 0 || !strings.Contains(err.Error(), row.held) {
+					t.Errorf("the value is in %q: %v", held, err)
+				}
+				d.free.Store(10 * reserve)
+				purge(t, j, "ns", "k")
+				if found := gone.inMem(t, mem); len(found) != 0 {
+					t.Errorf("the value is in %q", found)
+				}
+			})
+		})
+	}
+}
+
+// Killed, or with the power cut, at any operation of a purge, nothing else is lost, and the next purge finishes the work.
+func TestPurgeCutOffAtEachStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone, stays := newCanary(), newCanary()
+		mem := newCalmFS()
+		var mu sync.Mutex // guards clones
+		var clones []*vfs.MemFS
+		var purges atomic.Bool
+		cut := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			kept := len(clones) % 2 * 100
 			clones = append(clones, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: rand.New(rand.NewPCG(1, 1))}))
 		}
-		return nil
-	}))
-	j := open(t, fsys)
-	live(t, j, key("k"), string(gone))
-	live(t, j, key("l"), string(stays))
-	put(t, j, key("l"), string(stays))
-	settle(t, j, key("l"))
-	before := describe(t, j, key("l"))
-	purges.Store(true)
-	purge(t, j, "ns", "k")
-	purges.Store(false)
-	if len(clones) < 5 {
-		t.Fatalf("only %d power cuts, at %d operations", len(clones), n.Load())
-	}
-	for i, clone := range clones {
-		j := open(t, clone)
+		j := open(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if purges.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+				cut()
+			}
+			return nil
+		})))
+		live(t, j, key("k"), string(gone))
+		live(t, j, key("l"), string(stays))
+		put(t, j, key("l"), string(stays))
+		settle(t, j, key("l"))
+		before := describe(t, j, key("l"))
+		purges.Store(true)
 		purge(t, j, "ns", "k")
-		if found := gone.inMem(t, clone); len(found) != 0 {
-			t.Errorf("after cut %d, the value is in %q", i, found)
+		purges.Store(false)
+		ended := len(clones)
+		cut()
+		cut()
+		for i, left := range clones {
+			if testing.Short() && i%7 != 0 && i < ended {
+				continue
+			}
+			if found := gone.inMem(t, left); i >= ended && len(found) != 0 {
+				t.Errorf("cut after the purge, the value is in %q", found)
+			}
+			j := open(t, left)
+			purge(t, j, "ns", "k")
+			if found := gone.inMem(t, left); len(found) != 0 {
+				t.Errorf("after cut %d, the value is in %q", i, found)
+			}
+			if now := describe(t, j, key("l")); now != before {
+				t.Errorf("after cut %d, the neighbour is\n%s\nand was\n%s", i, now, before)
+			}
+			no(t, j.Close())
 		}
-		if now := describe(t, j, key("l")); now != before {
-			t.Errorf("after cut %d, the neighbour is\n%s\nand was\n%s", i, now, before)
-		}
-	}
+	})
 }
 
 // inMem returns the files of the journal that hold the canary.
@@ -338,6 +522,9 @@ func (c canary) inMem(t *testing.T, fsys *vfs.MemFS) (found []string) {
 	names, err := fsys.List(dir)
 	for _, name := range names {
 		f, openErr := fsys.Open(fsys.PathJoin(dir, name))
+		if errors.Is(openErr, fs.ErrNotExist) { // Pebble has removed it meanwhile
+			continue
+		}
 		content, readErr := io.ReadAll(f)
 		if err = errors.Join(err, openErr, readErr, f.Close()); bytes.Contains(content, []byte(c)) {
 			found = append(found, name)

@@ -176,28 +176,6 @@ func fileKind(path string) string {
 	return "directory"
 }
 
-// calmFS is a crashable file system that can be cloned at any moment. In MemFS, ReuseForWrite takes a
-// read lock twice, nested. A clone that comes in between waits for it, and it waits for the clone: a
-// deadlock.
-type calmFS struct {
-	*vfs.MemFS
-	mu sync.Mutex
-}
-
-func newCalmFS() *calmFS { return &calmFS{MemFS: vfs.NewCrashableMem()} }
-
-func (c *calmFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.MemFS.ReuseForWrite(from, to, category)
-}
-
-func (c *calmFS) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.MemFS.CrashClone(cfg)
-}
-
 // tornFS is a file system on which only half of each write arrives.
 type tornFS struct {
 	vfs.FS

@@ -68,7 +68,13 @@ func (s span) copiesOnly() bool {
 // table is one of the tables that Pebble reads.
 type table struct {
 	span
-	file string
+	file   string
+	part   bool          // the file holds more than the table
+	newest pebble.SeqNum // number of the newest record
+}
+
+func (t table) meets(s Span) bool {
+	return bytes.Compare(s.From, t.to) <= 0 && bytes.Compare(t.from, s.To) < 0
 }
 
 // liveTables returns the tables that Pebble currently reads.
@@ -82,6 +88,7 @@ func liveTables(db *pebble.DB) ([]table, error) {
 		for _, t := range level {
 			tables = append(tables, table{
 				span: span{t.Smallest.UserKey, t.Largest.UserKey}, file: fmt.Sprintf("%06d.sst", uint64(t.BackingSSTNum)),
+				part: t.Virtual, newest: t.LargestSeqNum,
 			})
 		}
 	}
