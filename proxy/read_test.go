@@ -231,6 +231,8 @@ func TestACopyIsOldOnceAListShowsANewerWrite(t *testing.T) {
 		wantKeys(t, s.get("/memory/n"), "k")
 		time.Sleep(time.Second)
 		for _, namespace := range []string{"n", "first"} {
+			wantValue(t, s.get("/memory/"+namespace+"/k"), "before")
+			synctest.Wait() // the cache stores it
 			s.upstream.set(id(namespace, "k"), "theirs")
 			wantKeys(t, s.get("/memory/"+namespace, "Cache-Control", "no-cache"), "k")
 		}

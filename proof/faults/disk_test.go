@@ -170,7 +170,7 @@ func TestDiskFilledBeyondTheReserve(t *testing.T) {
 	d.drained(t, drainLimit)
 	up.down(t)
 	fill(t, l, d, "again", 60_000) // much of it is in memory
-	foreign := fillUp(t, disk)
+	fillUp(t, disk)
 	lines := len(d.Lines())
 	slowest := answersPromptly(t, d, disk, l.keys()[0], 20*time.Second)
 	lines = len(d.Lines()) - lines
@@ -183,7 +183,7 @@ func TestDiskFilledBeyondTheReserve(t *testing.T) {
 	refuses(t, l, d, 60_000)
 	d.signal(t, syscall.SIGKILL)
 	d.waitExit(t, drainLimit)
-	foreign = fillUp(t, disk) // also what the daemon had removed and still held open
+	foreign := fillUp(t, disk) // also what the daemon had removed and still held open
 	d = start(t, data, up, flags...)
 	refusesAll(t, d, data)
 	recoversFrom(t, foreign, d, up, l)

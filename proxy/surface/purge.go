@@ -166,9 +166,9 @@ func (d *purgeDeletes) round(ctx context.Context) (deleted int, full bool, err e
 
 func (d *purgeDeletes) delete(ctx context.Context, key string) error {
 	d.mu.Lock()
-	past := d.past[key]
+	past := d.past[key] // guard 13.107
 	d.mu.Unlock()
-	if past { // guard 13.107
+	if past {
 		return nil
 	}
 	id := journal.ID{Namespace: d.of.Namespace, Key: key}
