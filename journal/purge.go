@@ -23,8 +23,8 @@ type Purged struct {
 
 // Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
 // copies, versions, dead letters and receipts, but not those of writes after the one with the number upTo.
-// Then it makes the files free of their data: it merges the tables, and replaces the logs. It leaves pending writes alone, and the
-// checksums of what earlier requests for their entries may have left upstream. Readers ask upstream again. After a crash,
+// Then it makes the files free of their data: it merges the tables, and replaces the logs. It leaves pending writes alone,
+// and the checksums of what earlier requests for their entries may have left upstream. Readers ask upstream again. After a crash,
 // or an error, the caller purges again.
 //
 // Purge is not done while a reader still has an old file open, or the disk has no room to merge tables: it

@@ -321,7 +321,8 @@ func (a *caller) recordList(o operation, body []byte) {
 		a.crowd.complain("LIST of at most %d was answered with %s", o.limit, body)
 		return
 	}
-	if a.crowd.plan.others && !a.crowd.plan.prompt { // a read may have shown the copy of the state before since, as upstream did not answer in time
+	// Where upstream does not answer in time, a read may show the copy of the state before another host's write.
+	if a.crowd.plan.others && !a.crowd.plan.prompt {
 		return
 	}
 	for _, id := range entries {
