@@ -168,21 +168,16 @@ func (c *copies) state(id ID) (State, error) {
 	if !found.intact {
 		return c.stateByListing(id)
 	}
-	confirmedAt := max(found.confirmedAt, c.seen.use(id, unixNow()).confirmedAt)
-	state := settledState(found.Observation, confirmedAt)
-	state.Outdated, err = c.isOvertaken(id, &found.Observation, confirmedAt)
+	noted := c.seen.use(id, unixNow())
+	state := settledState(found.Observation, max(found.confirmedAt, noted.confirmedAt))
+	state.Outdated, err = c.isOvertaken(id, &found.Observation)
 	return state, err
 }
 
-// isOvertaken reports whether upstream has listed a later state of an entry than its copy, which another host made. confirmedAt,
-// in Unix seconds, is when upstream last held the copy.
-func (c *copies) isOvertaken(id ID, o *Observation, confirmedAt float64) (bool, error) {
-	h, ok, err := readHeader(c.store.DB(), id.Namespace)
-	if damaged, err := c.giveUp(err); damaged || err != nil || !ok || h.FetchedAt <= confirmedAt {
-		return false, err
-	}
-	row, kept, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
-	return kept && row.Origin.Seq == 0 && row.Origin.NewerThan(o.Origin.Known()), err // guard 7.64
+// isOvertaken reports whether upstream has listed a later state of an entry, which another host made.
+func (c *copies) isOvertaken(id ID, o *Observation) (bool, error) {
+	row, _, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
+	return row.Origin.Seq == 0 && row.Origin.NewerThan(o.Origin.Known()), err // guard 7.64
 }
 
 // stateByListing returns the State of an entry without a pending write and without a readable settled

@@ -89,9 +89,15 @@ func TestACopyThatAListingOvertakes(t *testing.T) {
 		want("overtaken, and listed again", true)
 		fill("2", 20)
 		want("known again", false)
+		early = j.BeginListing("ns")
+		time.Sleep(time.Second)
+		fill("3", 30)
+		no(t, early.Commit([]journal.Row{{Key: "theirs", ListBytes: 1, UpdatedAt: 40}}, true))
+		want("overtaken by an answer that was on its way before it", true)
+		fill("4", 40)
 		put(t, j, mine, "1")
 		settle(t, j, mine)
-		list(20)
+		list(40)
 		if state, err := j.Lookup(mine); err != nil || state.Outdated {
 			t.Errorf("a write from here is %+v once upstream lists it (%v)", state, err)
 		}

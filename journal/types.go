@@ -159,7 +159,7 @@ type State struct {
 	LosesTies bool // of a pending write: see [NewWrite.LosesTies]
 	// Listed says that the listing has the entry, whose state is otherwise Unknown.
 	Listed bool
-	// Outdated says of a settled copy that upstream has listed a later state since, which another host made.
+	// Outdated says of a settled copy that upstream has listed a later state, which another host made.
 	Outdated bool
 	// Rejection says why [Journal.Fill] did not accept upstream's answer. Only Fill sets it.
 	Rejection Rejection

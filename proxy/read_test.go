@@ -253,6 +253,25 @@ func TestACopyIsOldOnceAListShowsANewerWrite(t *testing.T) {
 	})
 }
 
+// contract 7: an answer that was on its way when a LIST showed a newer write does not count.
+func TestAnAnswerThatAListHasOvertaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "before")
+		for _, last := range []string{"theirs", "their next"} {
+			time.Sleep(time.Second)
+			s.upstream.set(id("n", "k"), "on its way")
+			reader, q := s.asking("/memory/n/k", "Cache-Control", "no-cache")
+			s.upstream.release()
+			time.Sleep(time.Second)
+			s.upstream.set(id("n", "k"), last)
+			wantKeys(t, s.get("/memory/n", "Cache-Control", "no-cache"), "k")
+			close(q.answer)
+			wantValue(t, <-reader, last)
+			wantValue(t, s.get("/memory/n/k"), last)
+		}
+	})
+}
+
 // On a nearly full disk upstream's answer is not kept. It still ends a known absence (contract 7).
 func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

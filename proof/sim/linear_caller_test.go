@@ -321,8 +321,7 @@ func (a *caller) recordList(o operation, body []byte) {
 		a.crowd.complain("LIST of at most %d was answered with %s", o.limit, body)
 		return
 	}
-	// Where upstream does not answer in time, a read may show the copy of the state before another host's write.
-	if a.crowd.plan.others && !a.crowd.plan.prompt {
+	if a.crowd.plan.others { // a list may show another host's write, and a read the copy of before, as upstream does not answer
 		return
 	}
 	for _, id := range entries {

@@ -15,7 +15,6 @@ type plan struct {
 	seed    uint64
 	virtual bool
 	fair    bool // upstream is reachable all the time
-	prompt  bool // and answers at once
 	others  bool // another host writes, too
 	loses   bool // upstream loses what the daemon has written
 	callers int
@@ -61,7 +60,7 @@ func newPlan(seed uint64, virtual bool) plan {
 			p.policy.FreshFor, p.policy.AbsentFor = cache.Forever, cache.Forever
 		}
 		if p.fair {
-			p.patience, p.prompt = time.Minute, rng.IntN(2) == 0 // longer than upstream is ever slow
+			p.patience = time.Minute // longer than upstream is ever slow
 		}
 		return p
 	}

@@ -31,10 +31,7 @@ type crowd struct {
 
 func newCrowd(p plan) (*crowd, error) {
 	c := &crowd{plan: p, up: newServiceOf(p.settings), awake: make(chan struct{})}
-	c.up.latency, c.up.prompt = p.latency, p.virtual
-	if !p.prompt {
-		c.up.tardy = p.tardy(c.up)
-	}
+	c.up.latency, c.up.tardy, c.up.prompt = p.latency, p.tardy(c.up), p.virtual
 	c.prepare()
 	return c, c.wake(vfs.NewCrashableMem())
 }
