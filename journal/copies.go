@@ -177,7 +177,7 @@ func (c *copies) state(id ID) (State, error) {
 // isOvertaken reports whether upstream has listed a later state of an entry, which another host made.
 func (c *copies) isOvertaken(id ID, o *Observation) (bool, error) {
 	row, _, err := c.row(record.RowKey(id.Namespace, id.Key), id.Key)
-	return row.Origin.Seq == 0 && row.Origin.NewerThan(o.Origin.Known()), err // guard 7.64
+	return row.Origin.Overtakes(o.Origin), err
 }
 
 // stateByListing returns the State of an entry without a pending write and without a readable settled

@@ -138,7 +138,7 @@ func (l *listed) compared(rows, past []Row) ([]Row, error) {
 			r.ListBytes = kept.ListBytes // the state is known here
 		}
 		r.Rough = false
-		if kept.UpdatedAt != 0 && r.Origin.Seq == 0 && r.Origin.NewerThan(kept.Origin.Known()) {
+		if kept.UpdatedAt != 0 && r.Origin.Overtakes(kept.Origin) {
 			l.newer = append(l.newer, ID{Namespace: l.fill.namespace, Key: r.Key})
 		}
 		r.UpdatedAt = max(r.UpdatedAt, kept.UpdatedAt) // guard 19.7

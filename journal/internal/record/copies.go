@@ -47,6 +47,9 @@ func (o Origin) Shown(same bool, at float64) Origin {
 	return Origin{At: at}
 }
 
+// Overtakes reports whether another writer has made the state later than one of that origin, by upstream's clock.
+func (o Origin) Overtakes(past Origin) bool { return o.Seq == 0 && o.NewerThan(past.Known()) } // guard 7.64
+
 // Known returns the origin's time, or else its lower bound.
 func (o Origin) Known() float64 { return max(o.At, o.After) }
 
