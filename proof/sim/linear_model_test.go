@@ -156,7 +156,7 @@ var model = (&porcupine.NondeterministicModel{
 }).ToModel()
 
 // checkPatience bounds one check: a history that takes longer is too long, not wrong.
-const checkPatience = 2 * time.Minute
+const checkPatience = 10 * time.Minute
 
 // check returns what is wrong with a history. It must not be called in a bubble,
 // where its patience would be over at once.
