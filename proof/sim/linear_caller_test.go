@@ -87,9 +87,12 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 		if o.wanted = a.pick(l.node, id); o.wanted == 0 {
 			return true
 		}
-	case restore:
-		if !a.crowd.restoring.TryLock() { // a goroutine that waits for a mutex stops virtual time
-			return true
+	case restore, purge:
+		if a.crowd.plan.loses {
+			if !a.crowd.restoring.TryLock() { // a goroutine that waits for a mutex stops virtual time
+				return true
+			}
+			defer a.crowd.restoring.Unlock()
 		}
 	case put, remove:
 		o.wants, o.expected = a.condition(id)
@@ -156,7 +159,6 @@ func (a *caller) request(n *node, o operation) *httptest.ResponseRecorder {
 	case bringBack:
 		return n.do(http.MethodPost, fmt.Sprintf("%s&to=%d", a.surface("undo", o.id), o.wanted), "")
 	case restore:
-		defer a.crowd.restoring.Unlock()
 		return n.do(http.MethodPost, "/_botwired/restore?namespace="+o.id.Namespace+"&timeout=100ms", "")
 	case drop:
 		return n.do(http.MethodPost, a.surface("pending/drop", o.id)+"&seq="+a.last[o.id].number, "")

@@ -45,7 +45,7 @@ func newPlan(seed uint64, virtual bool) plan {
 	}
 	p.through = seed%3 == 2 && (virtual || p.fair) // the checker cannot bear many outcomes that nobody knows
 	if !p.through {
-		p.others, p.loses = rng.IntN(2) == 0, rng.IntN(3) == 0 && virtual
+		p.others, p.loses = rng.IntN(2) == 0, rng.IntN(3) == 0
 	}
 	if p.loses {
 		p.losses = journal.LossLimit{Entries: 1} // any absence is disbelieved

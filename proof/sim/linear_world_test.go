@@ -26,7 +26,9 @@ type crowd struct {
 	failed error         // why there is no next life
 	odd    []string      // answers that no history explains
 
-	restoring sync.Mutex // held for a restoration: it believes what upstream lacks at its end
+	// restoring is held for a restoration: it believes what upstream lacks at its end. It is held for a purge, too, which
+	// leaves what a restoration writes meanwhile.
+	restoring sync.Mutex
 }
 
 func newCrowd(p plan) (*crowd, error) {
