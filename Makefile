@@ -152,7 +152,7 @@ failures: ## Play every failure of upstream's, and write proof/sim/testdata/fail
 
 .PHONY: linear
 linear: ## Check SIM_SEEDS histories of callers at work all at once for linearizability
-	$(GO) test -count=1 -timeout 0 -run '^TestLinear' ./proof/sim -linear.rounds=$(SIM_SEEDS)
+	$(GO) test -v -count=1 -timeout 0 -run '^TestLinear' ./proof/sim -linear.rounds=$(SIM_SEEDS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZ_FOR

@@ -30,7 +30,7 @@ func TestLinearParallel(t *testing.T) {
 
 // rounds checks the histories of so many seeds, some at a time, until one is wrong.
 func rounds(t *testing.T, count, together int, virtual bool, in func(func())) {
-	var operations, lives atomic.Int64
+	var done, operations, lives atomic.Int64
 	g, ctx := errgroup.WithContext(t.Context())
 	g.SetLimit(together)
 	for i := 0; i < count && ctx.Err() == nil; i++ {
@@ -40,6 +40,9 @@ func rounds(t *testing.T, count, together int, virtual bool, in func(func())) {
 			known, away := c.history.known()
 			operations.Add(int64(len(known)))
 			lives.Add(int64(c.lived))
+			if n := done.Add(1); n%100 == 0 {
+				t.Logf("%d of %d histories", n, count)
+			}
 			switch wrong := check(known); {
 			case err != nil:
 				return fmt.Errorf("%s: %w", p, err)
