@@ -139,11 +139,16 @@ func (h *history) known() (out, away []operation) {
 }
 
 // lastSight returns the last tick at which another host's write may become visible: once a caller's later write is answered, it
-// no longer can.
+// no longer can, unless that write is dropped.
 func (h *history) lastSight(theirs *operation, all []operation) int64 {
-	end := h.clock.Load() + 1
+	end, dropped := h.clock.Load()+1, int64(0)
 	for _, o := range all {
-		if o.id == theirs.id && o.call > theirs.seen && o.code == http.StatusOK && (o.did == put || o.did == remove || o.did == undo || o.did == bringBack) {
+		if o.id == theirs.id && o.did == drop {
+			dropped = max(dropped, o.answer)
+		}
+	}
+	for _, o := range all {
+		if o.id == theirs.id && o.call > max(theirs.seen, dropped) && o.code == http.StatusOK && (o.did == put || o.did == remove || o.did == undo || o.did == bringBack) {
 			end = min(end, o.answer)
 		}
 	}
