@@ -115,6 +115,30 @@ func TestPurgeLeavesWhatAnotherHostWritesMeanwhile(t *testing.T) {
 	}
 }
 
+// contract 13: a purge takes what a delete that was pending before it has lost to.
+func TestPurgeOfWhatAPendingDeleteLosesTo(t *testing.T) {
+	for _, of := range []string{"namespace=n", "namespace=n&key=k"} {
+		inBubble(t, func(t *testing.T, s *sidecar) {
+			s.learn(id("n", "k"), "deleted")
+			wantStatus(t, s.do(http.MethodDelete, "/memory/n/k", ""), http.StatusOK)
+			s.flusher.after = func() {
+				s.flusher.after = nil
+				s.upstream.set(id("n", "k"), "theirs")
+			}
+			var doc api.Purged
+			w := s.do(http.MethodPost, "/_botwired/purge?"+of, "")
+			wantStatus(t, w, http.StatusOK)
+			if decode(t, w, &doc); !doc.Done || doc.Deleted != 1 {
+				t.Errorf("of %s: %+v", of, doc)
+			}
+			if value, held := s.upstream.holds(id("n", "k")); held {
+				t.Errorf("of %s: upstream still holds %s", of, value)
+			}
+			wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
+		})
+	}
+}
+
 // contract 13: a purge that goes on leaves what was written since it began, of one entry too: also in a namespace that
 // writes through, and with pending writes that it drops.
 func TestPurgeLeavesWhatIsWrittenSince(t *testing.T) {

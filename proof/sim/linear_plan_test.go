@@ -66,7 +66,8 @@ func newPlan(seed uint64, virtual bool) plan {
 	}
 	p.callers, p.calls = 4+rng.IntN(5), 150
 	p.linger = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
-	p.lateWindow, p.patience = time.Millisecond, leastPatience
+	// Within the window, the service must notice that a request was given up, also on a busy machine.
+	p.lateWindow, p.patience = 10*time.Millisecond, leastPatience
 	p.backoffInitial, p.backoffMax = 100*time.Microsecond, time.Millisecond
 	p.policy.FreshFor = []time.Duration{0, time.Millisecond}[rng.IntN(2)]
 	p.policy.StaleWhileRevalidate = []time.Duration{0, time.Millisecond}[rng.IntN(2)]

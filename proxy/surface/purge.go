@@ -91,8 +91,8 @@ func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Pu
 			}
 			return needsUpstream(doc, err)
 		}
-		deleted, full, err := deletes.round(ctx)
-		doc.Deleted += deleted
+		more, err := deletes.round(ctx)
+		doc.Deleted = deletes.deleted
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Pu
 			return fmt.Errorf("deletes wait to be sent upstream: %w", err)
 		case dead > 0:
 			return wire.Detail(http.StatusBadGateway, fmt.Sprintf("upstream has refused writes to the namespace (%d): GET dead-letters has the reason. Nothing is purged here", dead))
-		case deleted == 0 && !full:
+		case !more:
 			if s.opts.PurgeVersions == nil {
 				return nil
 			}
@@ -133,35 +133,37 @@ type purgeDeletes struct {
 	mu      sync.Mutex // guards the fields below
 	past    map[string]bool
 	deleted int
-	full    bool
+	more    bool // another round is needed
+	full    bool // the journal has no room
 }
 
-// round deletes the known entries, unless they were deleted before, or written here after the purge began. full says that
-// the journal has no room for more.
-func (d *purgeDeletes) round(ctx context.Context) (deleted int, full bool, err error) {
-	d.deleted, d.full = 0, false
+// round deletes the known entries, unless they were deleted before, or written here after the purge began. more says that
+// deletes are pending, or that the journal has no room for all: once what is pending is sent, another round follows. For a
+// delete that was pending already may lose to another host's state, which goes, too.
+func (d *purgeDeletes) round(ctx context.Context) (more bool, err error) {
+	d.more, d.full = false, false
 	if d.of.Key != "" {
 		err = d.delete(ctx, d.of.Key)
-		return d.deleted, d.full, err
+		return d.more, err
 	}
 	for after := ""; !d.full; {
 		found, _, err := d.memory.Known(d.of.Namespace, "", after, purgePage)
 		if err != nil || len(found) == 0 {
-			return d.deleted, false, err
+			return d.more, err
 		}
 		after = found[len(found)-1].Key
 		var tasks errgroup.Group
 		tasks.SetLimit(purgesAtOnce)
 		for _, k := range found {
-			if k.Op != journal.Delete && k.Seq <= d.last {
+			if k.Op == journal.Delete || k.Seq <= d.last {
 				tasks.Go(func() error { return d.delete(ctx, k.Key) })
 			}
 		}
 		if err := tasks.Wait(); err != nil {
-			return d.deleted, d.full, err
+			return d.more, err
 		}
 	}
-	return d.deleted, d.full, nil
+	return d.more, nil
 }
 
 func (d *purgeDeletes) delete(ctx context.Context, key string) error {
@@ -173,18 +175,22 @@ func (d *purgeDeletes) delete(ctx context.Context, key string) error {
 	}
 	id := journal.ID{Namespace: d.of.Namespace, Key: key}
 	_, err := d.memory.Do(ctx, &memory.Request{Verb: memory.DeleteEntry, ID: id, Before: d.last + 1, Together: true})
+	refusal, refused := errors.AsType[*wire.Refusal](err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	refusal, refused := errors.AsType[*wire.Refusal](err)
 	switch {
-	case refused && refusal.Status == http.StatusNotFound, errors.Is(err, memory.ErrLater):
+	case err == nil:
+		d.past[key], d.more = true, true
+		d.deleted++
+	case refused && refusal.Status == http.StatusNotFound:
+		var pending bool
+		_, pending, err = d.journal.Newest(id)
+		d.more = d.more || pending // guard 13.108
+	case errors.Is(err, memory.ErrLater):
 		return nil
 	case errors.Is(err, journal.ErrFull):
-		d.full = true
+		d.full, d.more = true, true
 		return nil
-	case err == nil:
-		d.past[key] = true
-		d.deleted++
 	}
 	return err
 }
