@@ -19,7 +19,7 @@ func (l *lab) trials(ctx context.Context, list []mutant, parallel int) error {
 	for _, m := range list {
 		i := slices.IndexFunc(trials, func(o mutant) bool { return o.test.runsWith(m.test) })
 		if i < 0 {
-			trials = append(trials, mutant{test: m.test})
+			trials = append(trials, mutant{test: m.test, limit: trialTimeout})
 			continue
 		}
 		trials[i].test.pattern += "|" + m.test.pattern

@@ -18,6 +18,9 @@ import (
 // against waiting for ever. trials gives most rows a shorter limit.
 const testTimeout = 3 * time.Minute
 
+// trialTimeout bounds one run of the tests of many rows, as the tree is.
+const trialTimeout = 15 * time.Minute
+
 // result says what became of one row.
 type result struct {
 	failed            string // the first test that failed; empty if none did
