@@ -28,8 +28,12 @@ func TestSetWithACondition(t *testing.T) {
 	}
 	unquoted := strings.Trim(read.ETag, `"`) // a shell may have stripped the quotes
 	wantOutput(t, command("set", "ns", "k", "mine", "--if-match", unquoted), "stored ns/k, 4 characters\n")
-	for _, tag := range []string{read.ETag, unquoted, ""} {
+	for _, tag := range []string{read.ETag, unquoted} {
 		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", tag), cli.ExitError, "it has changed, so read it again")
+	}
+	for _, noTag := range []string{"", "ns", "1-of-mine"} {
+		wantFailure(t, command("set", "ns", "k", "theirs", "--if-match", noTag), cli.ExitUsage, "expected '*', or the etag that \"botwired get --json\" shows")
+		wantFailure(t, command("set", "--if-none-match", noTag, "ns", "k"), cli.ExitUsage, "--if-none-match = ")
 	}
 	wantFailure(t, command("set", "ns", "other", "v", "--if-match", "*"), cli.ExitError, "--if-match wants the entry to exist, and it does not")
 	wantFailure(t, command("set", "ns", "k", "v", "--if-match", `a "b`), cli.ExitError, "--if-match must be *, or entity tags")

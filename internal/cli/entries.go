@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,17 +93,22 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 	ifMatch := cmd.Flags().String("if-match", "", "write only if the entry has this tag")
 	ifNoneMatch := cmd.Flags().String("if-none-match", "", "write only if the entry has not this tag, or with '*' if there is none")
 	cmd.RunE = settings.asks(func(ctx context.Context, c *attach.Client, args []string) error {
+		header := make(http.Header)
+		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
+			// guard 5.13
+			if cmd.Flags().Changed(name) { // even an empty one: it must not write without the condition
+				quoted, err := quotedTag(name, *tag)
+				if err != nil {
+					return err
+				}
+				wire.SetGiven(header, name, quoted)
+			}
+		}
 		value, err := valueFrom(args[2:], p.Stdin)
 		if err != nil {
 			return err
 		}
-		r := api.Request{Method: http.MethodPut, Header: make(http.Header), Body: api.ValueBody(value)}
-		for name, tag := range map[string]*string{"if-match": ifMatch, "if-none-match": ifNoneMatch} {
-			// guard 5.13
-			if cmd.Flags().Changed(name) { // even an empty one: it must not write without the condition
-				wire.SetGiven(r.Header, name, quotedTag(*tag))
-			}
-		}
+		r := api.Request{Method: http.MethodPut, Header: header, Body: api.ValueBody(value)}
 		answer, err := entry(ctx, c, args[0], args[1], r)
 		if err != nil {
 			return err
@@ -116,13 +122,19 @@ func newSetCommand(p *Program, settings *Settings) *cobra.Command {
 	return cmd
 }
 
-// quotedTag adds a tag's quotation marks, which a shell may have removed. A list of tags stays
-// unchanged.
-func quotedTag(tag string) string {
-	if tag == "*" || strings.ContainsAny(tag, `", `) {
-		return tag
+// bareTag is a tag of botwired's without its quotation marks.
+var bareTag = regexp.MustCompile(`^(\d+|upstream)-[\w-]{16}`)
+
+// quotedTag adds a tag's quotation marks, which a shell may have removed. A list of tags stays unchanged. It refuses
+// what is no tag, such as the namespace in "set --if-none-match NAMESPACE KEY VALUE", which would change nothing.
+func quotedTag(flag, tag string) (string, error) {
+	switch {
+	case tag == "*" || strings.Contains(tag, `"`):
+		return tag, nil
+	case bareTag.MatchString(tag):
+		return `"` + tag + `"`, nil
 	}
-	return `"` + tag + `"`
+	return "", Usagef("--%s = %q: expected '*', or the etag that \"botwired get --json\" shows, such as 17-w0mNpUqJHwXoJ_Ww", flag, tag)
 }
 
 // valueFrom takes the value from the remaining arguments, or else from stdin. It rejects text that is
