@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
 	"github.com/botwired/botwired/internal/attach"
 	"github.com/botwired/botwired/internal/binding"
@@ -78,10 +80,13 @@ func dataDir(c *config.Config, answers bool) Finding {
 }
 
 // tokenFile checks that only the daemon's user can read the token.
-func (e *examination) tokenFile(context.Context) Finding {
+func (e *examination) tokenFile(ctx context.Context) Finding {
 	const name = "token file"
 	file := e.loaded.Config.Auth.TokenFile
+	_, err := e.ask(ctx)
 	switch {
+	case file == "" && api.IsRefused(err, http.StatusUnauthorized):
+		return none(name, "the daemon wants a token, and auth.token_file names none here")
 	case file == "" && strings.HasPrefix(e.loaded.Config.Listen, "unix://"):
 		return none(name, "callers need no token: the socket's mode decides who may use it")
 	case file == "":

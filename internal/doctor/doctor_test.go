@@ -240,6 +240,7 @@ func TestDoctorNeedsTheToken(t *testing.T) {
 	})
 	all := examine(t, newPatient(t, map[string]string{"listen": address}))
 	wantFinding(t, all, "daemon", Failed, "export BOTWIRED_AUTH_TOKEN_FILE=FILE", "a token is needed")
+	wantFinding(t, all, "token file", NotApplicable, "", "the daemon wants a token", "auth.token_file names none here")
 }
 
 // If the configuration is invalid, doctor reports only that.
