@@ -315,8 +315,12 @@ func (a *attachment) kept(last *api.Status) string {
 		why = term.Printable(fmt.Sprintf("; %s is %s: %s", upstream, last.Upstream.State, last.Upstream.Reason))
 	}
 	if n := result.Unanswered; n > 0 {
-		why += fmt.Sprintf("; over %d of %s upstream may still carry out an earlier request, which it has not answered: the next start sends %s when that is over, after %s at most",
-			n, words.ByNumber(result.Pending, "it", "them"), words.ByNumber(n, "that", "those"), a.Loaded.Config.Upstream.LateWindow)
+		which := words.ByNumber(n, "it", "them")
+		if n != result.Pending {
+			which = fmt.Sprintf("%d of them", n)
+		}
+		why += fmt.Sprintf("; upstream has not answered an earlier request for %s, and may still carry it out: the next start sends %s when that is over, after %s at most",
+			which, which, a.Loaded.Config.Upstream.LateWindow)
 	}
 	text := ""
 	if n := result.Pending; n > 0 {
