@@ -63,6 +63,9 @@ type Pending struct {
 	Pending []PendingWrite `json:"pending"`
 }
 
+// RestoredAt is the time of a write that the restore of a namespace has made: it gives way to any other state.
+const RestoredAt = 1
+
 // PendingWrite is a write that upstream has not confirmed yet.
 type PendingWrite struct {
 	Seq         uint64     `json:"seq"`
@@ -71,7 +74,7 @@ type PendingWrite struct {
 	Op          string     `json:"op"` // "put" or "delete"
 	Bytes       int        `json:"bytes"`
 	Author      string     `json:"author"`     // "" if unknown
-	WrittenAt   float64    `json:"written_at"` // Unix seconds
+	WrittenAt   float64    `json:"written_at"` // Unix seconds, or [RestoredAt]
 	Since       float64    `json:"since"`      // Unix seconds: when upstream first lacked a state of the entry
 	Attempts    int        `json:"attempts"`
 	LastError   string     `json:"last_error"`
@@ -95,7 +98,7 @@ type Receipt struct {
 	Op        string   `json:"op"`
 	Author    string   `json:"author"`     // "" if unknown, or if its version is no longer kept
 	State     string   `json:"state"`      // "pending", "settled", "superseded" or "dead"
-	WrittenAt float64  `json:"written_at"` // Unix seconds
+	WrittenAt float64  `json:"written_at"` // Unix seconds, or [RestoredAt]
 	SettledAt *float64 `json:"settled_at"` // Unix seconds; null while pending
 	By        *uint64  `json:"by"`         // null unless a later write through this daemon superseded it
 	Reason    string   `json:"reason"`
@@ -123,7 +126,7 @@ type ListedDeadLetter struct {
 	Author       string  `json:"author"` // "" if unknown
 	Status       int     `json:"status"`
 	Error        string  `json:"error"`
-	WrittenAt    float64 `json:"written_at"` // Unix seconds, by the writer's clock
+	WrittenAt    float64 `json:"written_at"` // Unix seconds, or [RestoredAt], by the writer's clock
 	RefusedAt    float64 `json:"refused_at"` // Unix seconds
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,14 @@ func letterState(l *api.ListedDeadLetter) string {
 	return openLetter
 }
 
+// writtenAt returns "" for a write that a restore has made: its time says only that it gives way to any other.
+func writtenAt(l *api.ListedDeadLetter, format func(time.Time) string) string {
+	if l.WrittenAt == api.RestoredAt {
+		return ""
+	}
+	return format(term.Unix(l.WrittenAt))
+}
+
 // letterStatus returns the HTTP status, or "" for a write that upstream has not answered.
 func letterStatus(l *api.ListedDeadLetter) string {
 	if l.Status == 0 {
@@ -86,7 +95,7 @@ func printDeadLetters(w io.Writer, letters []api.ListedDeadLetter) error {
 	var open, others [][]string
 	for _, l := range letters {
 		row := []string{l.ID, letterState(&l), strconv.FormatUint(l.Seq, 10), l.Namespace, keyname.Format(l.Key), l.Op,
-			term.Moment(w, term.Unix(l.WrittenAt)), letterStatus(&l), l.Error}
+			writtenAt(&l, func(at time.Time) string { return term.Moment(w, at) }), letterStatus(&l), l.Error}
 		if letterState(&l) == openLetter {
 			open = append(open, row)
 		} else {
@@ -176,7 +185,7 @@ func (p *Program) printDeadLetter(letter *api.DeadLetter) error {
 	}
 	facts := [][2]string{
 		{"id", letter.ID}, {"state", letterState(&letter.ListedDeadLetter)}, {"namespace", letter.Namespace}, {"key", keyname.Format(letter.Key)}, {"op", letter.Op},
-		{"written", term.Plain(term.Unix(letter.WrittenAt))}, {"ended", term.Plain(term.Unix(letter.RefusedAt))},
+		{"written", cmp.Or(writtenAt(&letter.ListedDeadLetter, term.Plain), "by a restore")}, {"ended", term.Plain(term.Unix(letter.RefusedAt))},
 	}
 	if letter.Author != "" {
 		facts = append(facts, [2]string{"author", letter.Author})

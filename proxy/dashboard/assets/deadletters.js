@@ -5,7 +5,7 @@ import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { post, remove } from "./api.js";
 import { Decide } from "./decide.js";
 import { exportAll, idsOf, PAGE, pageOf } from "./deadlist.js";
-import { clock, count, number } from "./format.js";
+import { clock, count, number, written } from "./format.js";
 import { Conflicts } from "./lost.js";
 import { Confirm, Empty, EntryName, entryName, Problem, Segments, useLoaded, useTask } from "./ui.js";
 
@@ -26,7 +26,7 @@ function Letter({ letter, changed }) {
       <div class="letter-head">
         <span class=${`chip ${letter.kind}`}>${letter.kind}</span>
         <a class="entry" href=${`#/memory/${letter.namespace}/${letter.key}`}><${EntryName} of=${letter} /></a>
-        <span class="note">${letter.op}${letter.author && ` by ${letter.author}`}, written ${clock(letter.written_at)}</span>
+        <span class="note">${letter.op}${letter.author && ` by ${letter.author}`}, written ${written(letter.written_at, clock)}</span>
       </div>
       <p class="why">${reasonOf(letter)}</p>
       ${letter.superseded_by && html`<p class="note">Write ${letter.superseded_by} to this entry has settled since.</p>`}

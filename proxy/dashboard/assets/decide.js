@@ -4,7 +4,7 @@
 import { html } from "./vendor/htm-preact.js";
 import { deleteEntry, get, readEntry, remove, unreachable, writeEntry } from "./api.js";
 import { Compare } from "./compare.js";
-import { moment } from "./format.js";
+import { moment, written } from "./format.js";
 import { Problem, useLoaded, useTask } from "./ui.js";
 
 async function read({ id, namespace, key }, signal) {
@@ -42,7 +42,7 @@ export function Decide({ letter, decided }) {
   return html`
     <div class="decide">
       <${Compare}
-        left=${["Dead letter", both.letter.value, moment(letter.written_at), left]}
+        left=${["Dead letter", both.letter.value, written(letter.written_at, moment), left]}
         right=${["There now", both.entry?.value ?? null, "", right]} />
       <${Problem} error=${keepError ?? bringError} />
     </div>`;

@@ -45,6 +45,10 @@ export const percent = (share) => (share == null || Number.isNaN(share) ? NONE :
 // instant reads a time of the daemon's: Unix seconds, or a text of RFC 3339. It is in milliseconds.
 export const instant = (at) => (at == null ? null : typeof at === "number" ? at * 1000 : Date.parse(at));
 
+// RESTORED is the written_at of a write that a restore has made: it gives way to any other. written formats the others.
+export const RESTORED = 1;
+export const written = (at, format) => (at === RESTORED ? "by a restore" : format(at));
+
 export const exact = (at) => exactTime.format(instant(at));
 
 const isToday = (at) => new Date(instant(at)).toDateString() === new Date().toDateString();

@@ -1,11 +1,14 @@
 // The newest writes and how far each has come. A write is known by its seq.
 
-import { instant } from "./format.js";
+import { instant, RESTORED } from "./format.js";
 
 const LIMIT = 200;
 
 // RANKS order the states of a write: an event that comes late does not take one back.
 const RANKS = { pending: 0, sent: 1, settled: 2, superseded: 2, dead: 2, dropped: 2 };
+
+// began is when a write began to wait. One that was imported, or that a restore has made, waits since it is pending.
+const began = (w) => (w.since > w.written_at ? instant(w.since) : w.written_at === RESTORED ? null : instant(w.written_at));
 
 export class Writes {
   limit = LIMIT;
@@ -25,7 +28,7 @@ export class Writes {
     for (const w of writes.filter((one) => !this.#bySeq.has(one.seq))) {
       this.#bySeq.set(w.seq, {
         seq: w.seq, namespace: w.namespace, key: w.key, op: w.op, bytes: w.bytes, author: w.author,
-        state: w.state ?? (w.attempts > 0 ? "sent" : "pending"), began: instant(w.written_at), ended: instant(w.settled_at),
+        state: w.state ?? (w.attempts > 0 ? "sent" : "pending"), began: began(w), ended: instant(w.settled_at),
         reason: w.reason ?? w.last_error, by: w.by ?? null,
       });
     }
