@@ -140,6 +140,13 @@ func TestDelete(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "delete", "ns", "k"), "deleted ns/k\n")
 	wantOutput(t, at(t, d, nil, "delete", "ns", "k", "--json"), body+"\n")
 	wantFailure(t, at(t, d, nil, "delete", "ns", "gone"), cli.ExitError, "key not found: ns/gone")
+	assuming := httptest.NewServer(ofThisAccount(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Botwired-Write", "pending; assumed; seq=1")
+		_, _ = io.WriteString(w, body)
+	})))
+	defer assuming.Close()
+	wantOutput(t, at(t, &daemon{address: assuming.Listener.Addr().String()}, nil, "delete", "ns", "k"),
+		"deleted ns/k; upstream could not be asked whether there was such an entry\n")
 }
 
 func TestList(t *testing.T) {

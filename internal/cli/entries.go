@@ -177,7 +177,11 @@ func newDeleteCommand(p *Program, settings *Settings) *cobra.Command {
 		if *asJSON {
 			return term.JSON(p.Stdout, answer.Body)
 		}
-		_, err = fmt.Fprintln(p.Stdout, "deleted "+term.Printable(entryID{args[0], args[1]}.String()))
+		unknown := ""
+		if strings.Contains(answer.Header.Get("Botwired-Write"), "assumed") {
+			unknown = "; upstream could not be asked whether there was such an entry"
+		}
+		_, err = fmt.Fprintln(p.Stdout, "deleted "+term.Printable(entryID{args[0], args[1]}.String())+unknown)
 		return err
 	})
 	return cmd
@@ -205,7 +209,8 @@ func newListCommand(p *Program, settings *Settings) *cobra.Command {
 		Short:   "List the namespaces, or the keys of one, newest first",
 		GroupID: groupMemory,
 		Long: "List the keys of a namespace, newest first, as BotWire lists them: the newest 1,000 at most. Without NAMESPACE,\n" +
-			"list the namespaces in which the daemon knows entries. With --json, each is then a line of its own.\n\n" +
+			"list the namespaces in which the daemon knows entries; BYTES is what upstream's last list of each adds up to. With\n" +
+			"--json, each is then a line of its own.\n\n" +
 			"With --prefix, list all keys that begin with it of which the daemon knows anything, in their order, and say\n" +
 			"which are pending; --prefix '' is for all keys. With --json, each is then a line of its own.",
 		Example: "  botwired list\n" +
