@@ -153,7 +153,7 @@ func TestTheStatesOfAnEntry(t *testing.T) {
 	s.settle(k)
 	s.wantStates(k, "settled here delete", "settled there put twö", "settled here put one")
 
-	wantDetail(t, s.get("/_botwired/revisions?namespace=n&key=none"), http.StatusNotFound, "no version of n/none is known: it was never written here")
+	wantDetail(t, s.get("/_botwired/revisions?namespace=n&key=none"), http.StatusNotFound, "no version of n/none is known: it was never written here, or was purged, and upstream has not shown it")
 	wantStatus(t, s.get("/_botwired/revisions?namespace=n"), http.StatusBadRequest)
 	wantStatus(t, s.undo(id("n", "none"), ""), http.StatusNotFound)
 }

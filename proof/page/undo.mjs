@@ -89,7 +89,7 @@ export async function historyHasAReason({ daemon, visit }) {
   await visit.go(daemon.url, "memory/undo/never");
   await visit.shows(".value .empty-title", "There is no such entry.");
   await visit.click("History");
-  await visit.shows("dialog .empty-title", "No version of undo/never is known: it was never written here, and upstream has not shown it.");
+  await visit.shows("dialog .empty-title", "No version of undo/never is known: it was never written here, or was purged, and upstream has not shown it.");
 }
 
 const MANY = 300; // entries: more than a page of an undo has

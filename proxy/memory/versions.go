@@ -130,7 +130,7 @@ func (m *Memory) versionsUpstream(caller context.Context, id journal.ID) (there 
 }
 
 func (m *Memory) noVersions(id journal.ID) error {
-	why := "it was never written here, and upstream has not shown it"
+	why := "it was never written here, or was purged, and upstream has not shown it"
 	if at := m.journal.History.Since(); at != 0 {
 		why = "it was not written here since " + time.UnixMicro(int64(at*1e6)).UTC().Format(time.RFC3339) +
 			", and older versions were removed for room (history.disk)"
