@@ -1,12 +1,15 @@
 package proxy_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 // A purge deletes upstream first, and then removes what is here. It leaves other namespaces alone, and
@@ -99,10 +102,13 @@ func TestPurgeLeavesWhatAnotherHostWritesMeanwhile(t *testing.T) {
 	for _, of := range []string{"namespace=n", "namespace=n&key=k"} {
 		inBubble(t, func(t *testing.T, s *sidecar) {
 			s.learn(id("n", "k"), "purged")
+			more := 0
 			time.Sleep(time.Second)
 			s.flusher.after = func() {
 				time.Sleep(time.Second)
 				s.upstream.set(id("n", "k"), "theirs")
+				more++
+				s.upstream.set(id("n", fmt.Sprint("new-", more)), "theirs")
 			}
 			var doc api.Purged
 			w := s.do(http.MethodPost, "/_botwired/purge?"+of, "")
@@ -110,7 +116,9 @@ func TestPurgeLeavesWhatAnotherHostWritesMeanwhile(t *testing.T) {
 			if decode(t, w, &doc); !doc.Done || doc.Deleted != 1 {
 				t.Errorf("of %s: %+v", of, doc)
 			}
-			wantValue(t, s.get("/memory/n/k"), "theirs")
+			for _, key := range []string{"k", "new-1"} {
+				wantValue(t, s.get("/memory/n/"+key), "theirs")
+			}
 		})
 	}
 }
@@ -136,6 +144,21 @@ func TestPurgeOfWhatAPendingDeleteLosesTo(t *testing.T) {
 			}
 			wantStatus(t, s.get("/memory/n/k"), http.StatusNotFound)
 		})
+	}
+}
+
+// contract 3, 13: a purge for whose deletes the journal has no room says so, and asks upstream for no more lists.
+func TestPurgeInAFullJournal(t *testing.T) {
+	for _, of := range []string{"namespace=n", "namespace=n&key=k"} {
+		s := newSidecar(t, func(j *journal.Options, _ *proxy.Options) { j.MaxBytes = 10_000 })
+		s.learn(id("n", "k"), "stays")
+		for i := 0; s.do(http.MethodPut, fmt.Sprint("/memory/other/", i), putBody("waits")).Code == http.StatusOK; i++ {
+		}
+		s.upstream.take()
+		wantDetail(t, s.do(http.MethodPost, "/_botwired/purge?timeout=1s&"+of, ""), http.StatusInsufficientStorage, "journal.max_bytes")
+		if asked := s.upstream.take(); len(asked) > 2 {
+			t.Errorf("of %s: upstream was asked %d times", of, len(asked))
+		}
 	}
 }
 

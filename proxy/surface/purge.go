@@ -81,17 +81,24 @@ func (s *Surface) notReached(local bool) []string {
 
 // deleteUpstream deletes the entries that upstream holds by ordinary writes, and waits until it has
 // confirmed them. It asks upstream first, so that nothing is half done while it is down. Entries written here
-// after doc.AsOf stay, and those that another host has written since they were deleted.
+// after doc.AsOf stay, and those that another host has written since they were deleted, or has made since upstream was
+// first asked.
 func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Purged) error {
 	deletes := &purgeDeletes{Surface: s, of: of, last: doc.AsOf, past: make(map[string]bool)}
-	for {
-		if _, _, _, err := s.memory.Look(ctx, of.Namespace, nil); err != nil {
+	for first := true; ; first = false {
+		rows, _, _, err := s.memory.Look(ctx, of.Namespace, nil)
+		if err != nil {
 			if ctx.Err() != nil {
 				return errNoList
 			}
 			return needsUpstream(doc, err)
 		}
-		more, err := deletes.round(ctx)
+		for i := range rows {
+			if first {
+				deletes.newest = max(deletes.newest, rows[i].UpdatedAt)
+			}
+		}
+		more, err := deletes.round(ctx, first)
 		doc.Deleted = deletes.deleted
 		if err != nil {
 			return err
@@ -102,6 +109,8 @@ func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Pu
 			return fmt.Errorf("deletes wait to be sent upstream: %w", err)
 		case dead > 0:
 			return wire.Detail(http.StatusBadGateway, fmt.Sprintf("upstream has refused writes to the namespace (%d): GET dead-letters has the reason. Nothing is purged here", dead))
+		case !more && deletes.full != nil: // guard 13.109
+			return deletes.full
 		case !more:
 			if s.opts.PurgeVersions == nil {
 				return nil
@@ -129,24 +138,27 @@ type purgeDeletes struct {
 	*Surface
 	of   journal.ID
 	last uint64 // the number of the last write that goes
+	// newest is the latest time that upstream listed when it was first asked, in Unix seconds. It lists its newest keys: one
+	// of a later time that comes to light in a later round is new.
+	newest float64
 
-	mu      sync.Mutex // guards the fields below
-	past    map[string]bool
+	mu      sync.Mutex      // guards the fields below
+	past    map[string]bool // the entries that were met: true if they were deleted
 	deleted int
-	more    bool // another round is needed
-	full    bool // the journal has no room
+	more    bool  // another round is needed
+	full    error // the journal has no room
 }
 
-// round deletes the known entries, unless they were deleted before, or written here after the purge began. more says that
-// deletes are pending, or that the journal has no room for all: once what is pending is sent, another round follows. For a
-// delete that was pending already may lose to another host's state, which goes, too.
-func (d *purgeDeletes) round(ctx context.Context) (more bool, err error) {
-	d.more, d.full = false, false
+// round deletes the known entries, unless they were deleted before, or written after the purge began. more says that
+// deletes are pending: once they are sent, another round follows. For a delete that was pending already may lose to another
+// host's state, which goes, too, and the journal may have had no room for all.
+func (d *purgeDeletes) round(ctx context.Context, first bool) (more bool, err error) {
+	d.more, d.full = false, nil
 	if d.of.Key != "" {
-		err = d.delete(ctx, d.of.Key)
+		err = d.delete(ctx, d.of.Key, false)
 		return d.more, err
 	}
-	for after := ""; !d.full; {
+	for after := ""; d.full == nil; {
 		found, _, err := d.memory.Known(d.of.Namespace, "", after, purgePage)
 		if err != nil || len(found) == 0 {
 			return d.more, err
@@ -156,7 +168,8 @@ func (d *purgeDeletes) round(ctx context.Context) (more bool, err error) {
 		tasks.SetLimit(purgesAtOnce)
 		for _, k := range found {
 			if k.Op == journal.Delete || k.Seq <= d.last {
-				tasks.Go(func() error { return d.delete(ctx, k.Key) })
+				isNew := !first && k.Seq == 0 && k.UpdatedAt > d.newest
+				tasks.Go(func() error { return d.delete(ctx, k.Key, isNew) })
 			}
 		}
 		if err := tasks.Wait(); err != nil {
@@ -166,11 +179,16 @@ func (d *purgeDeletes) round(ctx context.Context) (more bool, err error) {
 	return d.more, nil
 }
 
-func (d *purgeDeletes) delete(ctx context.Context, key string) error {
+// delete deletes an entry, unless it was deleted before, or is new and was not met before.
+func (d *purgeDeletes) delete(ctx context.Context, key string, isNew bool) error {
 	d.mu.Lock()
-	past := d.past[key] // guard 13.107
+	past, met := d.past[key]
+	stays := past || isNew && !met // guard 13.107, 13.110
+	if !stays {
+		d.past[key] = past
+	}
 	d.mu.Unlock()
-	if past {
+	if stays {
 		return nil
 	}
 	id := journal.ID{Namespace: d.of.Namespace, Key: key}
@@ -189,7 +207,7 @@ func (d *purgeDeletes) delete(ctx context.Context, key string) error {
 	case errors.Is(err, memory.ErrLater):
 		return nil
 	case errors.Is(err, journal.ErrFull):
-		d.full, d.more = true, true
+		d.full = err
 		return nil
 	}
 	return err
