@@ -272,6 +272,28 @@ func TestAnAnswerThatAListHasOvertaken(t *testing.T) {
 	})
 }
 
+// contract 7: nor does a copy count that was confirmed while the answer was on its way, and that a LIST has overtaken since.
+func TestACopyThatAListHasOvertakenIsNoAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.learn(id("n", "k"), "before")
+		time.Sleep(2 * time.Minute)
+		questions := s.upstream.hold()
+		early := s.begin(http.MethodGet, "/memory/n/k", "")
+		onItsWay := <-questions
+		confirming := s.begin(http.MethodGet, "/memory/n/k", "", "Cache-Control", "no-cache")
+		close((<-questions).answer)
+		wantValue(t, <-confirming, "before")
+		s.upstream.release()
+		s.upstream.set(id("n", "k"), "theirs")
+		wantKeys(t, s.get("/memory/n", "Cache-Control", "no-cache"), "k")
+		late := s.begin(http.MethodGet, "/memory/n/k", "")
+		synctest.Wait() // it waits for the answer that is on its way
+		close(onItsWay.answer)
+		wantValue(t, <-late, "theirs")
+		wantStatus(t, <-early, http.StatusOK)
+	})
+}
+
 // On a nearly full disk upstream's answer is not kept. It still ends a known absence (contract 7).
 func TestAnAbsenceEndsWithAnAnswerThatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

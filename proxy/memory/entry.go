@@ -282,7 +282,7 @@ func (e *entry) overtaken(asked time.Time) (fetched, error) {
 	if err != nil {
 		return fetched{}, err
 	}
-	if now.item == nil || now.age > time.Since(asked) {
+	if now.item == nil || now.item.Outdated || now.age > time.Since(asked) { // guard 7.65
 		e.known = now
 		return fetched{}, errOvertaken
 	}
