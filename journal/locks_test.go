@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -85,6 +86,7 @@ func TestCopiesLockIsNotHeldDuringASync(t *testing.T) {
 					t.Error("and meanwhile nobody else can change a copy")
 				}
 				goOn()
+				time.Sleep(time.Minute) // a purge waits until old files are gone
 				if !ended() || !waiting() {
 					t.Error("it did not end")
 				}
