@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -44,6 +45,8 @@ type lab struct {
 	root    string // the tree's, absolute
 	tree    *tree
 	scratch string
+	// programs holds the test programs as the tree is: *program, by the package and its tags.
+	programs sync.Map
 }
 
 func newLab(root string) (*lab, error) {
@@ -79,7 +82,11 @@ func (l *lab) judge(ctx context.Context, dir string, m *mutant) (r result, err e
 	}
 	for _, pkg := range m.test.packages {
 		program, began := filepath.Join(dir, "row.test"), time.Now()
-		out, err := l.build(ctx, overlay, pkg, m.test.tags, program)
+		var out string
+		err := l.relink(ctx, dir, changed, pkg, m.test.tags, program)
+		if err != nil && ctx.Err() == nil {
+			out, err = l.build(ctx, overlay, pkg, m.test.tags, program)
+		}
 		r.building += time.Since(began)
 		if ctx.Err() != nil {
 			return r, ctx.Err()
@@ -124,7 +131,7 @@ func (l *lab) overlay(dir string, changed map[string]string) (string, error) {
 func (l *lab) build(ctx context.Context, overlay, pkg, tags, program string) (string, error) {
 	// Nobody debugs the program, and it runs once: without symbols it links in half the time,
 	// and what is not inlined compiles in little more than half.
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-gcflags=./...=-l",
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w", noInlining,
 		"-tags", tags, "-overlay", overlay, "-o", program, pkg)
 	cmd.Dir = l.root
 	out, err := cmd.CombinedOutput()
