@@ -22,6 +22,7 @@ type sifter struct {
 	unnamed int // damaged records beyond namedAtMost
 
 	damagedPending int
+	lacksCopies    bool // a copy, a listing or a version is damaged
 	// valueless are the pending writes whose version was not found, by the hash of the version's key. In
 	// key order, a version follows all pending writes. If nil, all count.
 	valueless map[uint64]share
@@ -46,7 +47,21 @@ func sift(from source) (*sifter, error) {
 		s.counts.Pending--
 		s.damagedPending++
 	}
+	if err == nil && len(s.valueless) > 0 {
+		err = from.each(func(key, _ []byte) error { s.nameValueless(key); return nil })
+	}
 	return s, err
+}
+
+// nameValueless names a pending write without its version.
+func (s *sifter) nameValueless(key []byte) {
+	if record.KindOf(key) != pendingKind {
+		return
+	}
+	id, seq, err := record.ParseVersionKey(key)
+	if _, lost := s.valueless[hashOf(record.VersionKey(id, seq))]; err == nil && lost {
+		s.name(key)
+	}
 }
 
 // hashSeed makes the hashes of one process comparable.
@@ -76,12 +91,20 @@ func (s *sifter) take(key, value []byte) (kind *record.Kind, ok bool) {
 		}
 		s.damagedVersions[hashOf(key)] = true
 	}
+	if kind == nil || kind.Class == record.Owed {
+		s.name(key)
+	} else if isCopyOrVersion(kind) {
+		s.lacksCopies = true
+	}
+	return kind, false
+}
+
+func (s *sifter) name(key []byte) {
 	if len(s.damaged) < namedAtMost {
 		s.damaged = append(s.damaged, record.NameOf(key))
 	} else {
 		s.unnamed++
 	}
-	return kind, false
 }
 
 func (s *sifter) damagedNames() []string {

@@ -52,10 +52,10 @@ func (s *Store) try(n int64) error {
 	return s.opts.FS.Remove(name)
 }
 
-// removeLeftovers removes what a process that was killed in a trial has left, and the room that earlier versions
-// kept for a full disk.
+// removeLeftovers removes what a process that was killed in a trial has left, the room that earlier versions
+// kept for a full disk, the table of a repair by them that was cut off, and the word of damage that is no more.
 func (s *Store) removeLeftovers() error {
-	for _, name := range []string{trialFile, "BALLAST", "BALLAST.new"} {
+	for _, name := range []string{trialFile, damageFile, "BALLAST", "BALLAST.new", "repair.new"} {
 		if err := s.opts.FS.Remove(s.opts.FS.PathJoin(s.opts.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
