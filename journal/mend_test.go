@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -454,6 +456,144 @@ func TestMendingWaitsForRoom(t *testing.T) {
 	}
 }
 
+// contract 4: a start finds the journal of another process that has just mended it, and begins no new one.
+func TestStartAmidAMending(t *testing.T) {
+	root := t.TempDir()
+	at := filepath.Join(root, "journal")
+	no(t, os.Mkdir(at, 0o700))
+	for name, text := range flawed(t, "v/ns/copy") {
+		no(t, os.WriteFile(filepath.Join(at, name), []byte(text), 0o600))
+	}
+	var another error
+	renames := 0
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpRename || op.Path != at+".recovered" {
+			return nil
+		}
+		renames++
+		j, err := journal.Open(journal.Options{Dir: at})
+		if another = err; err == nil {
+			another = j.Close()
+		}
+		return nil
+	}))
+	j, err := journal.Open(journal.Options{Dir: at, FS: fs})
+	no(t, err)
+	no(t, j.Run(t.Context()))
+	for i := range 5 {
+		expect(t, j, key("pending%d", i), journal.Value, fmt.Sprint(i)+noise(8<<10))
+	}
+	if another != nil && !errors.Is(another, journal.ErrInUse) || renames != 1 {
+		t.Errorf("the other start says %v, after %d renames", another, renames)
+	}
+	no(t, j.Close())
+}
+
+func TestStartThatSeesASwapBegin(t *testing.T) {
+	mem := diskWith(t, flawed(t, "v/ns/copy"))
+	sound := flawless(t)
+	no(t, mem.MkdirAll(dir+".recovered", 0o700))
+	for name, text := range sound {
+		no(t, diskfs.WriteFile(mem, mem.PathJoin(dir+".recovered", name), []byte(text)))
+	}
+	begun := false
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpMkdirAll || op.Path != dir || begun {
+			return nil
+		}
+		begun = true
+		return mem.Rename(dir, dir+".damaged-1")
+	}))
+	j := open(t, fs)
+	if !begun {
+		t.Error("it has not begun")
+	}
+	for i := range 5 {
+		expect(t, j, key("pending%d", i), journal.Value, fmt.Sprint(i)+noise(8<<10))
+	}
+	check(t, j)
+}
+
+// A journal whose directory is a link, such as to another disk, is mended there.
+func TestMendingBehindALink(t *testing.T) {
+	root, elsewhere := t.TempDir(), t.TempDir()
+	at := filepath.Join(elsewhere, "j")
+	no(t, os.Mkdir(at, 0o700))
+	for name, text := range flawed(t, "v/ns/copy") {
+		no(t, os.WriteFile(filepath.Join(at, name), []byte(text), 0o600))
+	}
+	link := filepath.Join(root, "journal")
+	to, err := filepath.Rel(root, at)
+	no(t, err)
+	no(t, os.Symlink(to, link))
+	j, err := journal.Open(journal.Options{Dir: link})
+	no(t, err)
+	kept, err := j.Aside()
+	no(t, errors.Join(err, j.Close()))
+	if len(kept) != 2 || filepath.Dir(kept[0]) != elsewhere {
+		t.Errorf("it keeps %v", kept)
+	}
+	if names, err := vfs.Default.List(root); err != nil || len(names) != 1 {
+		t.Errorf("beside the link are %v, %v", names, err)
+	}
+	if got, err := os.Readlink(link); got != to || err != nil {
+		t.Errorf("the link leads to %q, %v", got, err)
+	}
+}
+
+// contract 4: a start mends a journal without what was sent: it is unknown then, and nobody is refused.
+func TestMendingWithoutWhatWasSent(t *testing.T) {
+	fs := vfs.NewMem()
+	j, err := journal.Open(journal.Options{Dir: dir, FS: fs, Fatal: func(error) {}})
+	no(t, err)
+	no(t, j.Run(t.Context()))
+	sent(t, j, put(t, j, key("a"), "0"))
+	w := put(t, j, key("a"), "1")
+	no(t, j.Flip("a/ns/a"))
+	mustBeCorrupt(t, func() error { _, _, err := j.Left(w); return err }())
+	_ = j.Close()
+	j = open(t, fs)
+	expect(t, j, key("a"), journal.Value, "1")
+	if _, known, err := j.Left(w); known || err != nil {
+		t.Errorf("what was sent is known: %v, %v", known, err)
+	}
+	if kept := aside(t, fs); len(kept) != 1 {
+		t.Errorf("it keeps %v", kept)
+	}
+}
+
+// An examination says what the next start will do, and leaves all as it is.
+func TestExamineSaysWhatTheNextStartDoes(t *testing.T) {
+	for of, mends := range map[string]bool{"v/ns/copy": true, "v/ns/pending": false} {
+		root := t.TempDir()
+		at := filepath.Join(root, "journal")
+		no(t, os.Mkdir(at, 0o700))
+		files := flawed(t, of)
+		logs := logNames(files)
+		for _, log := range logs[:len(logs)-1] { // of which all is in the table
+			delete(files, log)
+		}
+		for name, text := range files {
+			no(t, os.WriteFile(filepath.Join(at, name), []byte(text), 0o600))
+		}
+		_, err := journal.Examine(at)
+		if errors.Is(err, journal.ErrMendable) != mends || !errors.Is(err, journal.ErrCorrupt) {
+			t.Errorf("%s: it says %v", of, err)
+		}
+		names, listErr := vfs.Default.List(root)
+		if listErr != nil || !slices.Equal(names, []string{"journal"}) {
+			t.Errorf("%s: it has left %v, %v", of, names, listErr)
+		}
+		j, err := journal.Open(journal.Options{Dir: at})
+		if (err == nil) != mends {
+			t.Errorf("%s: the start says %v", of, err)
+		}
+		if err == nil {
+			no(t, j.Close())
+		}
+	}
+}
+
 // contract 4: a start that would keep a third damaged directory is refused, and names the two: the disk damages each journal anew.
 func TestThirdMendingNeedsAPerson(t *testing.T) {
 	mem := diskWith(t, flawed(t, "v/ns/copy"))
@@ -573,6 +713,9 @@ func TestMendingOfVersionsAlone(t *testing.T) {
 	}
 	if n := j.Stats().DamagedFiles; n != 0 || kept == 0 || kept == 250 {
 		t.Errorf("%d files are damaged after the mending, and %d copies are kept", n, kept)
+	}
+	if j.History.Since() == 0 {
+		t.Error("the history lacks versions, and does not say so")
 	}
 }
 

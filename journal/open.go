@@ -3,9 +3,9 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/recovery"
@@ -100,9 +100,11 @@ func begin(opts Options) (*Journal, error) {
 // Examine returns what the journal in a directory holds, and the error with which [Open] would refuse it, as far as that can
 // be seen without changing it. It finds nothing if there is no journal.
 //
-// Errors: those of [Open], among them [ErrInUse] where a process has the journal open.
+// Errors: those of [Open], among them [ErrInUse] where a process has the journal open; and [ErrMendable] where Open would mend
+// the journal first.
 func Examine(dir string) (h Holdings, err error) {
 	opts := Options{Dir: dir}.withDefaults()
+	dir = opts.Dir
 	exists, err := store.CheckFormat(opts.FS, dir)
 	if err != nil {
 		return h, refusedStart(dir, err)
@@ -118,14 +120,21 @@ func Examine(dir string) (h Holdings, err error) {
 		return h, refusedStart(dir, err)
 	}
 	h, err = examine(store.Options{Dir: dir, FS: opts.FS, Lock: lock, Logger: opts.Logger})
-	if err = errors.Join(err, lock.Close()); err != nil {
+	err = errors.Join(err, lock.Close())
+	if errors.Is(err, ErrCorrupt) {
+		found := err
+		if _, err = recovery.Recover(recovery.Options{Dir: dir, FS: opts.FS, Now: time.Now(), Whole: true, Trial: true}); err == nil {
+			return h, fmt.Errorf("journal %s: %w: %w", dir, ErrMendable, store.OneLine(found))
+		}
+	}
+	if err != nil {
 		return h, refusedStart(dir, err)
 	}
 	return h, nil
 }
 
 func examine(opts store.Options) (h Holdings, err error) {
-	if _, err := store.Check(opts); err != nil {
+	if err := recovery.Examine(opts); err != nil {
 		return h, err
 	}
 	db, err := store.OpenPebble(opts)
@@ -138,13 +147,17 @@ func examine(opts store.Options) (h Holdings, err error) {
 
 func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	fsys, dir := opts.FS, opts.Dir
+	if err := withRoom(opts, func() error { return fsys.MkdirAll(dir, diskfs.DirMode) }); err != nil {
+		return nil, err
+	}
 	if _, err := recovery.FinishSwap(fsys, dir); err != nil { // guard 4.26
 		return nil, err
 	}
 	if _, err := store.CheckFormat(fsys, dir); err != nil { // guard 21.2
 		return nil, err
 	}
-	if storeOpts.Lock, err = lockDir(opts); err != nil { // guard 20.1
+	// guard 20.1
+	if err := withRoom(opts, func() (err error) { storeOpts.Lock, err = store.LockDir(fsys, dir); return err }); err != nil {
 		return nil, err
 	}
 	s, err := openLocked(storeOpts)
@@ -154,20 +167,17 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	return s, err
 }
 
-// lockDir creates the directory if it does not exist, and locks it. On a full disk, it waits for room
-// (contract 3).
-func lockDir(opts Options) (lock *pebble.Lock, err error) {
+// withRoom calls do again after it has met a full disk and there may be room (contract 3).
+func withRoom(opts Options, do func() error) error {
 	const needed = 1 << 20 // at least: the store says more
 	for {
-		if err = opts.FS.MkdirAll(opts.Dir, diskfs.DirMode); err == nil {
-			lock, err = store.LockDir(opts.FS, opts.Dir)
-		}
+		err := do()
 		if diskfs.IsFull(err) && opts.AwaitRoom != nil { // guard 3.37
 			if err = opts.AwaitRoom(needed); err == nil {
 				continue
 			}
 		}
-		return lock, err
+		return err
 	}
 }
 
@@ -194,6 +204,22 @@ func openLocked(opts store.Options) (*store.Store, error) {
 		opts.Logger.Warn("what a recovery left beside the journal cannot be removed: the next start tries again", "error", err)
 	}
 	return s, nil
+}
+
+// followed returns the directory that a symbolic link leads to, perhaps to another disk: a mended journal takes that one's
+// place, not the link's. The directory need not exist.
+func followed(dir string) string {
+	for range 40 { // as many as Linux follows
+		to, err := os.Readlink(dir)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(dir), to)
+		}
+		dir = to
+	}
+	return dir
 }
 
 // refusedStart returns the error of a journal that cannot be used. For damage, the error is one line,

@@ -21,4 +21,9 @@ type Missing = recovery.Missing
 // Errors: [ErrInUse], [ErrFormat] for another format, [ErrCorrupt] or [ErrFormat] if no record can be
 // read, and those of the file system. An error before the final renames leaves the directory unchanged.
 // After a later error, the next call or start finishes the work.
-func Recover(opts RecoverOptions) (*Recovery, error) { return recovery.Recover(opts) }
+func Recover(opts RecoverOptions) (*Recovery, error) {
+	if opts.FS == nil {
+		opts.Dir = followed(opts.Dir)
+	}
+	return recovery.Recover(opts)
+}

@@ -225,7 +225,12 @@ func (w *worn) live(f badBit) (outcome string) {
 		return "test: " + err.Error()
 	}
 	u := &use{worn: w, fs: mem, listing: w.listing, killed: f.turn%2 == 0}
-	if refusal := u.start(); refusal != "" {
+	refusal := u.start()
+	if u.metDamage(nil) { // a merge in the background was fast
+		refusal = u.restart()
+		u.ends++
+	}
+	if refusal != "" {
 		if refusal != "corrupt" {
 			return "refused: " + refusal
 		}

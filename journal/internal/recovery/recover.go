@@ -34,6 +34,8 @@ type Options struct {
 	// Whole says to recover a journal only if no pending write and no dead letter is missing, and if fewer than two damaged
 	// directories are kept beside it. Otherwise, Recover returns the damage.
 	Whole bool
+	// Trial says to change nothing, except for files that Recover needs while it reads.
+	Trial bool
 	// AwaitRoom, if not nil, is called while fewer bytes are free than the recovery may need, and with 0 as soon as
 	// there are enough. Its error ends the recovery.
 	AwaitRoom func(needed int64) error
@@ -65,7 +67,10 @@ func Recover(opts Options) (*Recovery, error) {
 }
 
 func recoverDir(opts Options) (_ *Recovery, err error) {
-	finished, err := FinishSwap(opts.FS, opts.Dir)
+	finished := false
+	if !opts.Trial {
+		finished, err = FinishSwap(opts.FS, opts.Dir)
+	}
 	if err == nil {
 		_, err = opts.FS.Stat(opts.Dir)
 	}
@@ -108,19 +113,28 @@ func salvaged(stored store.Options, opts Options, damage error) (*Recovery, erro
 		}
 	}
 	size, err := sizeOf(opts.FS, opts.Dir)
-	for needed := size; err == nil; needed += size {
-		if err = awaitRoom(opts, needed); err != nil { // guard 4.42
-			break
+	if err != nil {
+		return nil, err
+	}
+	stored.AwaitRoom = opts.AwaitRoom
+	needed := size
+	for {
+		if err := store.AwaitRoom(stored, func() (int64, error) { return needed, nil }); err != nil { // guard 4.42
+			return nil, err
 		}
 		t := &task{opts: opts, damage: damage, found: new(salvage), report: Recovery{Found: store.OneLine(damage).Error()}}
-		if err = t.salvage(stored); err == nil {
+		err := t.salvage(stored)
+		if err == nil {
 			return &t.report, nil
 		}
-		if opts.AwaitRoom != nil && diskfs.IsFull(err) {
-			err = nil // others have taken the room, or it needs more
+		if opts.AwaitRoom == nil || !diskfs.IsFull(err) {
+			return nil, err
+		}
+		needed = 2 * size // or others have taken the room
+		if err := opts.AwaitRoom(needed); err != nil {
+			return nil, err
 		}
 	}
-	return nil, err
 }
 
 // fewAside returns the damage if as many damaged directories are kept as may be.
@@ -149,29 +163,6 @@ func sizeOf(fsys vfs.FS, dir string) (size int64, err error) {
 	return size, err
 }
 
-// awaitRoom waits until so many bytes are free.
-func awaitRoom(opts Options, needed int64) error {
-	for waits := false; opts.AwaitRoom != nil; waits = true {
-		usage, err := opts.FS.GetDiskUsage(opts.Dir)
-		if errors.Is(err, vfs.ErrUnsupported) {
-			return nil
-		}
-		if err == nil && usage.AvailBytes >= uint64(needed) {
-			if waits {
-				err = opts.AwaitRoom(0)
-			}
-			return err
-		}
-		if err == nil {
-			err = opts.AwaitRoom(needed)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // task is the recovery of one directory.
 type task struct {
 	opts   Options
@@ -180,7 +171,6 @@ type task struct {
 	source source // of the records
 	// whole says that no change is missing from the source: the copies that it has are the newest.
 	whole  bool
-	lacks  bool // some copies or versions cannot be read
 	report Recovery
 }
 
@@ -200,10 +190,10 @@ func (t *task) salvage(stored store.Options) (err error) {
 	if err == nil {
 		err = t.replacement(kept)
 	}
-	if err = errors.Join(err, v.close()); err == nil {
-		err = keepReport(fsys, &t.report) // guard 4.19
+	if err = errors.Join(err, v.close()); err != nil || t.opts.Trial {
+		return err
 	}
-	if err != nil {
+	if err := keepReport(fsys, &t.report); err != nil { // guard 4.19
 		return err
 	}
 	return swap(fsys, dir, t.report.Copy)
@@ -228,11 +218,14 @@ func (t *task) choose(v *view, stored store.Options) (*sifter, error) {
 		}
 	}
 	if shown != nil {
-		t.source, t.lacks = v, v.lacks(isCopyOrVersion)
+		t.source = v
 		mark, err := store.Check(stored)
 		if t.whole = err == nil && mark.Reached(t.found.newest) == nil; t.whole { // guard 7.1
 			return shown, nil
 		}
+	}
+	if shown == nil && t.opts.Whole {
+		return nil, t.damage
 	}
 	counted := t.found.newest
 	if err := t.found.read(t.opts.FS, t.opts.Dir, t.opts.Progress); err != nil {
@@ -248,8 +241,6 @@ func (t *task) choose(v *view, stored store.Options) (*sifter, error) {
 	return sift(t.source)
 }
 
-func isCopyOrVersion(k *record.Kind) bool { return k.Class == record.Copied || k == versionKind }
-
 // replacement builds the journal that will replace the directory.
 func (t *task) replacement(kept *sifter) (err error) {
 	fsys, dir := t.opts.FS, t.opts.Dir
@@ -264,6 +255,9 @@ func (t *task) replacement(kept *sifter) (err error) {
 	if t.opts.Whole && !t.report.Complete() { // guard 4.45
 		return t.damage
 	}
+	if t.opts.Trial {
+		return nil
+	}
 	made := &content{
 		records: t.source, valueless: kept.valueless, listings: t.report.Salvaged.Listings > 0, settled: t.report.Salvaged.Settled > 0,
 		damagedVersions: kept.damagedVersions,
@@ -271,9 +265,9 @@ func (t *task) replacement(kept *sifter) (err error) {
 	}
 	if v, ok := t.source.(*view); ok {
 		made.lacksVersion = v.lacksVersion
-		if v.lacks(func(k *record.Kind) bool { return k == retentionKind }) {
-			made.forgottenUpTo = float64(t.opts.Now.Unix())
-		}
+	}
+	if kept.lacksHistory() { // guard 4.34
+		made.forgottenUpTo = float64(t.opts.Now.Unix())
 	}
 	if err = build(fsys, buildingName(dir), made); err != nil {
 		return fmt.Errorf("making the new journal: %w", err)
@@ -302,20 +296,19 @@ func (t *task) account(kept *sifter, m store.Mark) {
 	if m.Batches > found.newest.Batches {
 		missing.Changes = m.Batches - found.newest.Batches
 	}
-	t.lacks = t.lacks || kept.lacksCopies
-	t.cutCopies()
+	t.cutCopies(kept.lacksCopies())
 	r.NextSeq = last + recoveryGap + 1
 }
 
 // cutCopies drops the copies that may be older than what readers have seen, and the listings if an entry in them may be
 // known by a lost copy alone: they would deny it.
-func (t *task) cutCopies() {
+func (t *task) cutCopies(lacks bool) {
 	r := &t.report
-	r.Missing.CopiesCut = r.Salvaged.Settled > 0 && (!t.whole || t.lacks)
+	r.Missing.CopiesCut = r.Salvaged.Settled > 0 && (!t.whole || lacks)
 	if !t.whole { // guard 4.16
 		r.Salvaged.Settled = 0
 	}
-	if !t.whole || t.lacks || !r.Complete() { // guard 4.24
+	if !t.whole || lacks || !r.Complete() { // guard 4.24
 		r.Missing.ListingsCut = r.Salvaged.Listings > 0
 		r.Salvaged.Listings = 0
 	}

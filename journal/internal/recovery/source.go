@@ -17,6 +17,8 @@ type source interface {
 	// each calls visit for the records, sealed as they were found, in key order. It may leave out those of the class Made.
 	// Key and value are valid only during the call.
 	each(visit func(key, value []byte) error) error
+	// lacks returns the kinds of which each leaves out records because they cannot be read. The caller may add to it.
+	lacks() map[*record.Kind]bool
 }
 
 // view reads a store that Pebble can open. Pebble shows the newest version of each record, or an error, so damage
@@ -111,14 +113,12 @@ func (v *view) walk(from, to []byte, visit func(key, value []byte) error) error 
 // errEnough ends a walk before its end.
 var errEnough = errors.New("enough")
 
-// lacks reports whether some records of these kinds cannot be read.
-func (v *view) lacks(is func(*record.Kind) bool) bool {
+func (v *view) lacks() map[*record.Kind]bool {
+	lacks := make(map[*record.Kind]bool)
 	for kind := range v.gaps {
-		if is(kind) {
-			return true
-		}
+		lacks[kind] = true
 	}
-	return false
+	return lacks
 }
 
 // lacksVersion reports whether the version with this key cannot be read by reading all versions.
@@ -129,7 +129,9 @@ func (v *view) lacksVersion(key []byte) bool {
 
 var (
 	pendingKind   = record.KindOf([]byte(record.PendingPrefix))
+	deadKind      = record.KindOf([]byte(record.DeadPrefix))
 	versionKind   = record.KindOf([]byte(record.VersionPrefix))
+	lossKind      = record.KindOf([]byte(record.LossPrefix))
 	retentionKind = record.KindOf(record.RetentionKey)
 )
 
@@ -221,6 +223,15 @@ var errStopped = errors.New("stopped")
 type merged struct {
 	found *sorter
 	view  *view // nil counts as empty
+}
+
+// lacks says that any record may be missing, also from what can be read.
+func (m *merged) lacks() map[*record.Kind]bool {
+	lacks := make(map[*record.Kind]bool)
+	for _, kind := range record.Kinds {
+		lacks[kind] = true
+	}
+	return lacks
 }
 
 func (m *merged) each(visit func(key, value []byte) error) error {

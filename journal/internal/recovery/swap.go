@@ -42,27 +42,17 @@ func RemoveWork(fsys vfs.FS, dir string) error {
 	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(buildingName(dir)), fsys.RemoveAll(madeName(dir)))
 }
 
-// FinishSwap puts the new journal in its place, if a recovery was cut off before it could.
+// FinishSwap puts the new journal in its place, if a recovery was cut off before it could. A start calls it after it has
+// made the directory: so it begins no new journal while another process is between the two renames of a swap.
 func FinishSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
 	cut, err := IsCut(fsys, dir)
-	if err == nil && cut {
-		err = rename(fsys, madeName(dir), dir)
+	if err != nil || !cut {
+		return false, err
 	}
-	return cut, err
-}
-
-// IsCut reports whether a recovery was cut off before it could put the new journal in its place.
-func IsCut(fsys vfs.FS, dir string) (bool, error) {
-	for _, want := range []struct {
-		name string
-		is   bool
-	}{{dir, false}, {madeName(dir), true}} {
-		_, err := fsys.Stat(want.name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) || (err == nil) != want.is {
-			return false, ignoreMissing(err)
-		}
+	if err := ignoreMissing(fsys.Remove(dir)); err != nil {
+		return false, err
 	}
-	return true, nil
+	return true, ignoreMissing(rename(fsys, madeName(dir), dir)) // another start may be faster
 }
 
 func ignoreMissing(err error) error {
@@ -70,6 +60,19 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// IsCut reports whether a recovery was cut off before it could put the new journal in its place, which is empty.
+func IsCut(fsys vfs.FS, dir string) (bool, error) {
+	_, err := fsys.Stat(madeName(dir))
+	var names []string
+	if err == nil {
+		if names, err = fsys.List(dir); errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		}
+		return err == nil && len(names) == 0, err // guard 4.44
+	}
+	return false, ignoreMissing(err)
 }
 
 // rename renames durably.
@@ -104,5 +107,6 @@ func swap(fsys vfs.FS, dir, kept string) error {
 	if err := rename(fsys, dir, kept); err != nil { // guard 4.38
 		return err
 	}
-	return rename(fsys, madeName(dir), dir)
+	_, err := FinishSwap(fsys, dir)
+	return err
 }

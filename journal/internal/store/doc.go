@@ -50,7 +50,7 @@
 //     earlier process has found damage
 //
 // A read returns [record.ErrCorrupt] for a record or block with a wrong checksum. The store is not mended while it is open.
-// A merge of tables that meets damage ends the process.
+// A merge of tables that meets damage ends the process, and so does the upkeep of the journal.
 //
 // The store does not notice these kinds of damage:
 //
