@@ -433,6 +433,9 @@ func TestMendingWaitsForRoom(t *testing.T) {
 				d.free.Store(10)
 			}
 			j, err := journal.Open(journal.Options{Dir: dir, FS: d, AwaitRoom: func(needed int64) error {
+				if needed > 0 && len(aside(t, mem)) != 0 {
+					t.Error("it has mended without the room for it")
+				}
 				switch {
 				case needed > 0 && waits < 3:
 					if waits++; waits == 3 {

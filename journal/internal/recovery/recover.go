@@ -224,18 +224,15 @@ func (t *task) choose(v *view, stored store.Options) (*sifter, error) {
 			return shown, nil
 		}
 	}
-	if shown == nil && t.opts.Whole {
+	if shown == nil && t.opts.Whole { // guard 4.43
 		return nil, t.damage
 	}
 	counted := t.found.newest
 	if err := t.found.read(t.opts.FS, t.opts.Dir, t.opts.Progress); err != nil {
 		return nil, fmt.Errorf("reading the directory: %w", err)
 	}
-	switch {
-	case shown != nil && t.found.newest == counted:
+	if shown != nil && t.found.newest == counted {
 		return shown, nil
-	case t.opts.Whole: // guard 4.43
-		return nil, t.damage
 	}
 	t.source = &merged{found: t.found.records, view: v}
 	return sift(t.source)

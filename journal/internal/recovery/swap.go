@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func madeName(dir string) string     { return dir + ".recovered" }
 // damagedName returns the name prefix of all copies of damaged directories.
 func damagedName(dir string) string { return dir + ".damaged-" }
 
-// Aside returns the copies of damaged directories.
+// Aside returns the copies of damaged directories, the oldest first.
 func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
 	parent := fsys.PathDir(dir)
 	names, err := fsys.List(parent)
@@ -30,6 +31,7 @@ func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
 			copies = append(copies, path)
 		}
 	}
+	slices.Sort(copies)
 	return copies, err
 }
 
