@@ -119,7 +119,7 @@ func salvaged(stored store.Options, opts Options, damage error) (*Recovery, erro
 	stored.AwaitRoom = opts.AwaitRoom
 	needed := size
 	for {
-		if err := store.AwaitRoom(stored, func() (int64, error) { return needed, nil }); err != nil { // guard 4.42
+		if err := store.AwaitRoom(stored, func() (int64, error) { return needed, nil }); err != nil { // guard 4.46
 			return nil, err
 		}
 		t := &task{opts: opts, damage: damage, found: new(salvage), report: Recovery{Found: store.OneLine(damage).Error()}}
@@ -127,7 +127,7 @@ func salvaged(stored store.Options, opts Options, damage error) (*Recovery, erro
 		if err == nil {
 			return &t.report, nil
 		}
-		if opts.AwaitRoom == nil || !diskfs.IsFull(err) {
+		if opts.AwaitRoom == nil || !diskfs.IsFull(err) { // guard 4.42
 			return nil, err
 		}
 		needed = 2 * size // or others have taken the room
