@@ -26,9 +26,8 @@ type Status struct {
 	OpenDeadLetters      int           `json:"open_dead_letters"` // those that need a decision
 	Conflicts            int           `json:"conflicts"`         // states that have lost a conflict between two hosts: time has decided them
 	LastSeq              uint64        `json:"last_seq"`
-	Rebuilding           bool          `json:"rebuilding"`     // the daemon is still reading its journal, and does not know all pending writes yet
-	DamagedCopies        int64         `json:"damaged_copies"` // found since the start
-	DamagedTables        int64         `json:"damaged_tables"`
+	Rebuilding           bool          `json:"rebuilding"`    // the daemon is still reading its journal, and does not know all pending writes yet
+	DamagedFiles         int           `json:"damaged_files"` // of the journal, found since the start: the next start mends them
 	Figures
 	History HistoryState `json:"history"`
 	Callers []Caller     `json:"callers"` // of the memory API, latest first

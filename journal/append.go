@@ -100,7 +100,7 @@ func (p *pendingSet) leave(tx *store.Tx, id ID, v *record.Pending) ([]Content, e
 	}
 	sent, ok, err := readVersion(r, id, v.Seq)
 	if err != nil || !ok {
-		return nil, damagedIf(cmp.Or(err, errGone))
+		return nil, p.store.Owed(p.damagedIf(cmp.Or(err, errGone)))
 	}
 	return leftWith(tx, id, ContentOf(Put, sent.Value))
 }

@@ -13,7 +13,7 @@ const migratedBytes = 1 << 20
 
 // migrateConflicts turns the dead letters that an older botwired has made of conflicts between hosts into lost versions.
 // Nothing else uses the store yet. Each change removes the letters that it turns: after a crash, the next start goes on.
-// awaitRoom is Options.AwaitRoom. migrateConflicts leaves damage to [Journal.Run], which finds it, too.
+// awaitRoom is Options.AwaitRoom.
 func migrateConflicts(s *store.Store, lost *losses, awaitRoom func(needed int64) error) error {
 	var letters []record.Dead
 	size, from := int64(0), uint64(0)
@@ -28,7 +28,7 @@ func migrateConflicts(s *store.Store, lost *losses, awaitRoom func(needed int64)
 			letters, size, from = append(letters, *l), size+l.Size(), l.Seq+1
 			return nil
 		})
-		if more = errors.Is(err, errEnough); err != nil && !more && !store.IsDamage(err) {
+		if more = errors.Is(err, errEnough); err != nil && !more {
 			return err
 		}
 		if len(letters) == 0 {

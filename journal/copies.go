@@ -38,7 +38,6 @@ type copies struct {
 	seen       seen         // confirmations and reads that the disk does not record
 	written    atomic.Int64 // bytes of copies written since the last measurement
 	unnamed    atomic.Int64 // bytes of versions that copies have ceased to name, as far as they are known
-	damaged    atomic.Int64 // damaged copies and listings given up so far
 	measured   atomic.Int64 // bytes of copies at the last measurement; 0 before the first one
 	forgotten  forgotten    // of the history
 	// removals counts the changes that remove versions, from 1 on. It changes in the store's order.
@@ -221,15 +220,13 @@ func settledState(o Observation, confirmedAt float64) State {
 	}
 }
 
-// giveUp reports whether err is damage to a copy, and logs the damage. A damaged copy counts as
+// giveUp reports whether err is damage to a copy. A damaged copy counts as
 // missing, because upstream can be asked again (contract 4). giveUp returns any other error.
 func (c *copies) giveUp(err error) (damaged bool, _ error) {
-	if !store.IsDamage(err) {
-		return false, err
+	if c.store.Damaged(err) {
+		return true, nil
 	}
-	c.damaged.Add(1)
-	c.logger.Warn("a damaged copy is given up: upstream is asked for another", "error", store.OneLine(err))
-	return true, nil
+	return false, err
 }
 
 // set adds an entry's settled copy, confirmed at the given Unix time, to a batch. version is the number

@@ -134,14 +134,21 @@ func withDamagedCopies(t *testing.T, listing string) *journal.Journal {
 }
 
 // If a pending write vanishes while the journal is open, a reader gets an error instead of searching
-// forever.
+// forever, and the process ends.
 func TestVanishedWriteIsAnError(t *testing.T) {
-	j := open(t, vfs.NewMem())
+	ends := 0
+	j, err := journal.Open(journal.Options{Dir: dir, FS: vfs.NewMem(), Fatal: func(error) { ends++ }})
+	no(t, err)
+	defer func() { _ = j.Close() }()
+	no(t, j.Run(t.Context()))
 	w := put(t, j, key("a"), "1")
 	no(t, j.Damage(journal.VersionKey(w.ID, w.Seq), nil))
 	mustBeCorrupt(t, second(j.Lookup(w.ID)))
-	_, _, err := j.Newest(w.ID)
+	_, _, err = j.Newest(w.ID)
 	mustBeCorrupt(t, err)
+	if ends != 1 {
+		t.Errorf("the process was ended %d times", ends)
+	}
 }
 
 // A rebuild that was stopped does not count as complete, and can be started again.

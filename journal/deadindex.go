@@ -29,11 +29,9 @@ func emptyDeadIndex(s *store.Store) *deadIndex {
 	return &deadIndex{store: s, openIn: make(map[string]int), unmarked: make(map[ID][]uint64)}
 }
 
-// newDeadIndex reads the dead letters of a store that nothing else uses yet. On damage, it returns those
-// before it, and the error.
-func newDeadIndex(s *store.Store) (*deadIndex, error) {
-	d := emptyDeadIndex(s)
-	return d, store.ScanDead(s.DB(), 0, func(l *record.Dead) error {
+// load reads the dead letters of a store that nothing else uses yet.
+func (d *deadIndex) load() error {
+	return store.ScanDead(d.store.DB(), 0, func(l *record.Dead) error {
 		d.insert(l)
 		return nil
 	})
@@ -128,7 +126,7 @@ func (d *deadIndex) mark(id ID, by uint64) (*marking, error) {
 		if m.more = size >= markBytes; m.more {
 			break
 		}
-		l, err := readDead(d.store.DB(), seq)
+		l, err := d.read(seq)
 		if errors.Is(err, ErrNoDeadLetter) { // somebody has just retried or discarded it
 			continue
 		}

@@ -38,7 +38,7 @@ func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 		err = j.store.AwaitDurable()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("dead letters: %w", err)
+		return nil, j.store.Owed(fmt.Errorf("dead letters: %w", err))
 	}
 	return letters, nil
 }
@@ -57,7 +57,7 @@ func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 		return DeadLetter{}, err
 	}
 	defer j.store.Release()
-	l, err := readDead(j.store.DB(), seq)
+	l, err := j.dead.read(seq)
 	if err == nil {
 		err = j.store.AwaitDurable() // guard 7.4
 	}
@@ -90,7 +90,7 @@ func (j *Journal) IsDead(id ID, seq uint64) (state ReceiptState, dead bool, err 
 		err = j.store.AwaitDurable() // guard 7.5
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("how write %d to %s has ended: %w", seq, id, err)
+		return 0, false, j.store.Owed(fmt.Errorf("how write %d to %s has ended: %w", seq, id, err))
 	}
 	return state, dead, nil
 }
@@ -110,7 +110,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, err
 	}
 	defer j.store.Release()
-	l, err := readDead(j.store.DB(), seq)
+	l, err := j.dead.read(seq)
 	if err != nil {
 		return Write{}, err
 	}
@@ -185,7 +185,7 @@ func (j *Journal) Discard(seq uint64) error {
 		return err
 	}
 	defer j.store.Release()
-	l, err := readDead(j.store.DB(), seq)
+	l, err := j.dead.read(seq)
 	if err != nil {
 		return err
 	}
@@ -204,6 +204,12 @@ func stillDead(tx *store.Tx, seq uint64) error {
 		_, err = readDead(r, seq)
 	}
 	return err
+}
+
+// read reads a dead letter. Damage ends the process.
+func (d *deadIndex) read(seq uint64) (record.Dead, error) {
+	l, err := readDead(d.store.DB(), seq)
+	return l, d.store.Owed(err)
 }
 
 func readDead(r pebble.Reader, seq uint64) (l record.Dead, err error) {

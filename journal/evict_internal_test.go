@@ -81,7 +81,7 @@ func TestCopyIsRemovedBesideAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.reveal()
-	if state, err := j.Lookup(id); err != nil || state.Kind != Settled || state.Value != "1" || j.Stats().DamagedCopies != 0 {
+	if state, err := j.Lookup(id); err != nil || state.Kind != Settled || state.Value != "1" || j.Stats().DamagedFiles != 0 {
 		t.Errorf("%+v, %v", state, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // namespace, key and value.
 const EntryMemory = entryMemory
 
-// WithoutPause returns o without the pauses for a full disk and a damaged table.
+// WithoutPause returns o without the pauses for a full disk.
 func WithoutPause(o Options) Options {
 	o.fullDiskPause = 1
 	return o
@@ -39,6 +39,9 @@ func (j *Journal) Rebuild(ctx context.Context) error {
 
 // errChecked makes the store refuse the change that runs a check.
 var errChecked = errors.New("checked")
+
+// IsDamage reports whether an error is damage of the store.
+func IsDamage(err error) bool { return store.IsDamage(err) }
 
 // Check compares, at one moment, the state record in the store with a scan of the store, and both with
 // the journal's memory.

@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -52,8 +50,7 @@ type generations struct {
 }
 
 // load reads the record of the generations, and counts the receipts of the last one. If the record is
-// missing (as after a recovery) or damaged, load rebuilds it from the receipts. Nothing else uses the
-// store meanwhile.
+// missing, as after a recovery, load rebuilds it from the receipts. Nothing else uses the store meanwhile.
 func (g *generations) load() error {
 	var known record.Generations
 	_, err := store.Get(g.store.DB(), record.GenerationsKey, func(body []byte) (err error) {
@@ -63,12 +60,8 @@ func (g *generations) load() error {
 	if g.all = known.All; len(g.all) > 0 {
 		last := g.last()
 		last.Receipts, err = g.count(last.Number)
-	} else if err == nil || store.IsDamage(err) {
-		err = errors.Join(err, g.discover())
-	}
-	if store.IsDamage(err) {
-		g.logger.Error("receipts are damaged: what became of their writes is not known any more", "error", store.OneLine(err))
-		err = nil
+	} else if err == nil {
+		err = g.discover()
 	}
 	g.began = time.Now()
 	if len(known.All) > 0 {
@@ -188,9 +181,7 @@ func (g *generations) get(keyIn func(number uint64) []byte, decode func(body []b
 	for _, one := range slices.Backward(all) {
 		key := keyIn(one.Number)
 		ok, err = store.Get(g.store.DB(), key, decode)
-		if store.IsDamage(err) {
-			g.logger.Error("a damaged receipt is given up: what became of its write is not known any more",
-				"receipt", fmt.Sprintf("%x", key[len(record.ReceiptPrefix)+8:]), "error", store.OneLine(err))
+		if g.store.Damaged(err) {
 			err = nil
 		}
 		if ok || err != nil {

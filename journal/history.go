@@ -86,8 +86,7 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	}
 	for it.Last(); it.Valid(); it.Prev() {
 		past, err := h.past(snapshot, it.Key(), it.Value())
-		if store.IsDamage(err) {
-			h.copies.logger.Error("a damaged version of an entry is left out of its history", "error", store.OneLine(err))
+		if h.store.Damaged(err) {
 			last().Gap = GapDamaged // guard 13.85
 			continue
 		}

@@ -73,7 +73,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.FS == nil {
-		o.FS = vfs.Default
+		o.FS, o.Dir = vfs.Default, followed(o.Dir)
 	}
 	if o.fullDiskPause == 0 {
 		o.fullDiskPause = diskfs.FullDiskPause

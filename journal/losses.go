@@ -72,7 +72,7 @@ func (l *losses) load() error {
 		return ignoreDamage(err)
 	})
 	slices.SortFunc(l.all, func(a, b lostVersion) int { return cmp.Compare(a.Order, b.Order) })
-	return ignoreDamage(err)
+	return err
 }
 
 // insert adds the newest loss. The caller holds mu.

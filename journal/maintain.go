@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,11 +27,11 @@ const (
 // Maintain keeps the store small until ctx ends. It keeps the settled copies and the history within
 // their budgets, removes old receipts, and frees the space of writes that have left the journal. Under
 // disk pressure it first removes the history and most settled copies, because upstream can be asked
-// again, and then the receipts. It replaces damaged tables, and records when the journal refuses writes.
+// again, and then the receipts. It records when the journal refuses writes.
 // The caller runs it after [Journal.Run].
 //
-// Errors: those of a failed disk, and [ErrCorrupt] if pending writes or dead letters are damaged. A
-// disk that stays full is not an error.
+// Errors: those of a failed disk, and [ErrCorrupt] if it meets damage: it could not keep the budgets until a start mends the
+// journal. A disk that stays full is not an error.
 func (j *Journal) Maintain(ctx context.Context) error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	tasks, ctx := errgroup.WithContext(ctx)
@@ -90,23 +91,11 @@ type extent struct {
 }
 
 func (m *maintainer) once(ctx context.Context) error {
-	if err := m.repair(ctx); err != nil { // guard 4.21
-		return refusedStart(m.opts.Dir, err)
-	}
 	err := m.use(func() error { return m.look(ctx) })
-	if store.IsDamage(err) {
-		return nil // the next repair replaces the table
+	if m.store.Damaged(err) {
+		return fmt.Errorf("journal %s: %w; the next start mends it, or says what is to be done", m.opts.Dir, store.OneLine(store.Classify(err)))
 	}
 	return err
-}
-
-// repair replaces damaged tables, with the versions that are not pending, and their losses.
-func (j *Journal) repair(ctx context.Context) error {
-	var err error
-	return errors.Join(j.store.Repair(ctx, func() {
-		j.copies.removals.Add(1) // guard 3.43
-		err = j.copies.losses.load()
-	}), err)
 }
 
 func (m *maintainer) look(ctx context.Context) error {

@@ -3,21 +3,51 @@ package journal
 import (
 	"errors"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
+	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/botwired/botwired/internal/diskfs"
 	"github.com/botwired/botwired/journal/internal/recovery"
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// Open opens the journal in a directory, and creates the directory if it does not exist. It does no
+// Open opens the journal in a directory, and creates the directory if it does not exist. It mends a damaged journal first,
+// if every pending write and every dead letter can be read. It does no
 // background work: the pending index is complete only after [Journal.Run] has rebuilt it, but every
 // method answers correctly before that.
 //
 // Errors: [ErrInUse], [ErrFormat], [ErrCorrupt], and those of the file system.
 func Open(opts Options) (*Journal, error) {
 	opts = opts.withDefaults()
+	j, err := begin(opts)
+	if errors.Is(err, ErrCorrupt) {
+		if err = mend(opts); err == nil {
+			j, err = begin(opts) // once: a disk that damages a journal at once is not to be trusted
+		}
+	}
+	if err != nil {
+		return nil, refusedStart(opts.Dir, err)
+	}
+	return j, nil
+}
+
+// mend replaces a damaged journal, if nothing that is owed is missing. Errors: the damage.
+func mend(opts Options) error {
+	r, err := recovery.Recover(recovery.Options{
+		Dir: opts.Dir, FS: opts.FS, Now: time.Now(), Whole: true, AwaitRoom: opts.AwaitRoom,
+	})
+	if err != nil || r.Healthy {
+		return err
+	}
+	opts.Logger.Warn("the journal was damaged, and is mended: every pending write and dead letter is there, and upstream is asked for what copies are not. "+
+		"The damaged directory is kept, and can be deleted with its report; check the disk",
+		"found", r.Found, "kept", r.Copy, "pending", r.Salvaged.Pending, "dead_letters", r.Salvaged.DeadLetters)
+	return nil
+}
+
+// begin opens the journal as it is.
+func begin(opts Options) (*Journal, error) {
 	readers := &readersLock{}
 	pending := newPendingSet(readers, opts.MaxBytes, opts.DiskReserve)
 	s, err := open(opts, store.Options{
@@ -25,32 +55,29 @@ func Open(opts Options) (*Journal, error) {
 		Readers: readers, FullDiskPause: opts.fullDiskPause, AwaitRoom: opts.AwaitRoom,
 	})
 	if err != nil {
-		return nil, refusedStart(opts.Dir, err)
+		return nil, err
 	}
 	pending.store, pending.exact, pending.named, pending.notBefore = s, opts.Exact, opts.Named, opts.NotBefore
 	pending.full = opts.Full
 	pending.receipts = &generations{store: s, most: opts.receiptsKept, logger: opts.Logger}
-	if err := pending.receipts.load(); err != nil {
-		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
-	}
 	copies := newCopies(s, readers, opts.Logger)
 	copies.pending, copies.engineSeen = pending, opts.Seen
 	copies.trust.lossLimit = opts.LossLimit
+	copies.losses = newLosses(s, opts.MaxBytes)
+	dead := emptyDeadIndex(s)
+	for _, load := range []func() error{
+		pending.receipts.load, copies.losses.load,
+		func() error { return migrateConflicts(s, copies.losses, opts.AwaitRoom) }, // guard 21.17
+		dead.load,
+		func() error { return copies.trust.recall(s) },
+		func() error { return copies.forgotten.load(s.DB()) },
+	} {
+		if err := load(); err != nil {
+			return nil, errors.Join(store.Classify(err), s.Close())
+		}
+	}
 	rebuilt := make(chan struct{})
 	full := &fullness{logger: opts.Logger}
-	lost := newLosses(s, opts.MaxBytes)
-	copies.losses = lost
-	err = lost.load()
-	if err == nil {
-		err = migrateConflicts(s, lost, opts.AwaitRoom) // guard 21.17
-	}
-	if err != nil {
-		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
-	}
-	dead, err := newDeadIndex(s)
-	if err != nil && !store.IsDamage(err) { // Run finds the damage too, and refuses the start
-		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
-	}
 	j := &Journal{
 		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
 		Fence:    &Fence{store: s, pending: pending, copies: copies},
@@ -67,24 +94,23 @@ func Open(opts Options) (*Journal, error) {
 		purges:   make(chan struct{}, 1),
 	}
 	j.Disk = &Disk{store: s, evictor: j.evictor}
-	if err := errors.Join(ignoreDamage(j.Trust.recall(s)), copies.forgotten.load(s.DB())); err != nil {
-		return nil, refusedStart(opts.Dir, errors.Join(err, s.Close()))
-	}
 	return j, nil
 }
 
 // Examine returns what the journal in a directory holds, and the error with which [Open] would refuse it, as far as that can
 // be seen without changing it. It finds nothing if there is no journal.
 //
-// Errors: those of [Open], among them [ErrInUse] where a process has the journal open.
+// Errors: those of [Open], among them [ErrInUse] where a process has the journal open; and [ErrMendable] where Open would mend
+// the journal first.
 func Examine(dir string) (h Holdings, err error) {
 	opts := Options{Dir: dir}.withDefaults()
+	dir = opts.Dir
 	exists, err := store.CheckFormat(opts.FS, dir)
-	if err == nil && !exists {
-		err = recovery.CheckSwap(opts.FS, dir)
-	}
 	if err != nil {
 		return h, refusedStart(dir, err)
+	}
+	if cut, err := recovery.IsCut(opts.FS, dir); err != nil || cut {
+		return h, errors.Join(err, fmt.Errorf("journal %s: a recovery was cut off, and the next start finishes it", dir))
 	}
 	if !exists {
 		return h, nil
@@ -94,14 +120,21 @@ func Examine(dir string) (h Holdings, err error) {
 		return h, refusedStart(dir, err)
 	}
 	h, err = examine(store.Options{Dir: dir, FS: opts.FS, Lock: lock, Logger: opts.Logger})
-	if err = errors.Join(err, lock.Close()); err != nil {
+	err = errors.Join(err, lock.Close())
+	if errors.Is(err, ErrCorrupt) {
+		found := err
+		if _, err = recovery.Recover(recovery.Options{Dir: dir, FS: opts.FS, Now: time.Now(), Whole: true, Trial: true}); err == nil {
+			return h, fmt.Errorf("journal %s: %w: %w", dir, ErrMendable, store.OneLine(found))
+		}
+	}
+	if err != nil {
 		return h, refusedStart(dir, err)
 	}
 	return h, nil
 }
 
 func examine(opts store.Options) (h Holdings, err error) {
-	if _, err := store.Check(opts); err != nil {
+	if err := recovery.Examine(opts); err != nil {
 		return h, err
 	}
 	db, err := store.OpenPebble(opts)
@@ -114,14 +147,17 @@ func examine(opts store.Options) (h Holdings, err error) {
 
 func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	fsys, dir := opts.FS, opts.Dir
-	exists, err := store.CheckFormat(fsys, dir) // guard 21.2
-	if err == nil && !exists {
-		err = recovery.CheckSwap(fsys, dir) // guard 4.26
-	}
-	if err != nil {
+	if err := withRoom(opts, func() error { return fsys.MkdirAll(dir, diskfs.DirMode) }); err != nil {
 		return nil, err
 	}
-	if storeOpts.Lock, err = lockDir(opts); err != nil { // guard 20.1
+	if _, err := recovery.FinishSwap(fsys, dir); err != nil { // guard 4.26
+		return nil, err
+	}
+	if _, err := store.CheckFormat(fsys, dir); err != nil { // guard 21.2
+		return nil, err
+	}
+	// guard 20.1
+	if err := withRoom(opts, func() (err error) { storeOpts.Lock, err = store.LockDir(fsys, dir); return err }); err != nil {
 		return nil, err
 	}
 	s, err := openLocked(storeOpts)
@@ -131,20 +167,17 @@ func open(opts Options, storeOpts store.Options) (_ *store.Store, err error) {
 	return s, err
 }
 
-// lockDir creates the directory if it does not exist, and locks it. On a full disk, it waits for room
-// (contract 3).
-func lockDir(opts Options) (lock *pebble.Lock, err error) {
+// withRoom calls do again after it has met a full disk and there may be room (contract 3).
+func withRoom(opts Options, do func() error) error {
 	const needed = 1 << 20 // at least: the store says more
 	for {
-		if err = opts.FS.MkdirAll(opts.Dir, diskfs.DirMode); err == nil {
-			lock, err = store.LockDir(opts.FS, opts.Dir)
-		}
+		err := do()
 		if diskfs.IsFull(err) && opts.AwaitRoom != nil { // guard 3.37
 			if err = opts.AwaitRoom(needed); err == nil {
 				continue
 			}
 		}
-		return lock, err
+		return err
 	}
 }
 
@@ -160,6 +193,9 @@ func openLocked(opts store.Options) (*store.Store, error) {
 			return nil, err
 		}
 	}
+	if err := recovery.Examine(opts); err != nil {
+		return nil, err
+	}
 	s, err := store.Open(opts)
 	if err != nil {
 		return nil, err
@@ -168,6 +204,22 @@ func openLocked(opts store.Options) (*store.Store, error) {
 		opts.Logger.Warn("what a recovery left beside the journal cannot be removed: the next start tries again", "error", err)
 	}
 	return s, nil
+}
+
+// followed returns the directory that a symbolic link leads to, perhaps to another disk: a mended journal takes that one's
+// place, not the link's. The directory need not exist.
+func followed(dir string) string {
+	for range 40 { // as many as Linux follows
+		to, err := os.Readlink(dir)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(dir), to)
+		}
+		dir = to
+	}
+	return dir
 }
 
 // refusedStart returns the error of a journal that cannot be used. For damage, the error is one line,

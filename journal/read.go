@@ -39,16 +39,16 @@ func (j *Journal) Lookup(id ID) (State, error) {
 			gone = v.Seq // superseded or settled since the index was read
 			continue
 		}
-		return state, damagedIf(err)
+		return state, j.pending.damagedIf(err)
 	}
 }
 
-// damagedIf adds [ErrCorrupt] to err if err is errGone. The caller has looked at the index twice, and
+// damagedIf adds [ErrCorrupt] to err if err is errGone, and ends the process. The caller has looked at the index twice, and
 // the index still holds the write. A write leaves the index and the store under one hold of the
 // readers' lock, so the store has lost it.
-func damagedIf(err error) error {
+func (p *pendingSet) damagedIf(err error) error {
 	if errors.Is(err, errGone) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return p.store.Owed(fmt.Errorf("%w: %w", ErrCorrupt, err))
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func (p *pendingSet) state(id ID, v *record.Pending, past *copies) (State, error
 func (p *pendingSet) version(id ID, seq uint64) (record.Version, error) {
 	found, ok, err := readVersion(p.store.DB(), id, seq)
 	if err != nil {
-		return record.Version{}, fmt.Errorf("pending write %d to %s: %w", seq, id, err)
+		return record.Version{}, p.store.Owed(fmt.Errorf("pending write %d to %s: %w", seq, id, err))
 	}
 	if !ok {
 		return record.Version{}, errGone
@@ -103,7 +103,7 @@ func (p *pendingSet) over(id ID, seq uint64) (over *Base, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("pending write %d to %s: %w", seq, id, err)
+		return nil, p.store.Owed(fmt.Errorf("pending write %d to %s: %w", seq, id, err))
 	}
 	if !ok {
 		return nil, errGone
@@ -118,7 +118,7 @@ func versionOf(s *store.Store, id ID, seq uint64) (record.Version, bool, error) 
 	}
 	defer s.Release()
 	v, ok, err := readVersion(s.DB(), id, seq)
-	if store.IsDamage(err) {
+	if s.Damaged(err) {
 		return record.Version{}, false, nil
 	}
 	return v, ok, err
@@ -153,7 +153,7 @@ func (j *Journal) Newest(id ID) (w Write, ok bool, err error) {
 			continue
 		}
 		if err != nil {
-			return Write{}, false, damagedIf(err)
+			return Write{}, false, j.pending.damagedIf(err)
 		}
 		w = writeOf(id, &v, written.Value, written.Author)
 		w.removals, w.at, w.follows = removals, written.At, written.Follows

@@ -12,21 +12,14 @@ import (
 // readers' lock. It bounds how long callers wait.
 const rebuildChunk = 256
 
-// Run checks the store for damage, rebuilds the pending index, compares the store with its state
+// Run rebuilds the pending index, compares the store with its state
 // record, and adds up the listings. Until it has finished, the journal looks up each
-// requested entry in the store. Run replaces a damaged table if only settled copies, listings and
-// receipts in it cannot be read.
+// requested entry in the store.
 //
 // Errors: ctx's, and [ErrCorrupt] if the store holds fewer, other or more pending writes or dead
 // letters than the state record counts.
 func (j *Journal) Run(ctx context.Context) error {
-	err := j.use(func() error { return j.store.FindDamage(ctx) }) // guard 4.18
-	if err == nil {
-		err = j.repair(ctx)
-	}
-	if err == nil {
-		err = j.use(func() error { return j.rebuild(ctx) })
-	}
+	err := j.use(func() error { return j.rebuild(ctx) })
 	if err == nil {
 		err = j.use(func() error { return j.Listings.sum(ctx) })
 	}
@@ -62,17 +55,11 @@ type waiting struct {
 	v  record.Pending
 }
 
-// rebuild reads all pending records into the index, checks that their values can be read, and
-// compares them and the dead letters with the state record. All come from one snapshot, and every batch
+// rebuild reads all pending records into the index, and compares them and the dead letters with the state record. All come from one snapshot, and every batch
 // rewrites the state record, so they must agree.
 func (p *pendingSet) rebuild(ctx context.Context) (err error) {
 	snapshot := p.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	versions, err := store.NewVersions(snapshot)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, versions.Close()) }()
 	chunk := make([]waiting, 0, rebuildChunk)
 	found, err := store.Count(snapshot, func(id record.ID, v record.Pending) error {
 		if len(chunk) >= rebuildChunk {
@@ -83,9 +70,6 @@ func (p *pendingSet) rebuild(ctx context.Context) (err error) {
 			chunk = chunk[:0]
 		}
 		chunk = append(chunk, waiting{id, v})
-		if _, err := versions.Find(id, v.Seq); err != nil { // guard 4.29
-			return err
-		}
 		return nil
 	})
 	if err != nil {
@@ -141,7 +125,7 @@ func (p *pendingSet) faultInUnder(prefix func(ID) []byte, id ID) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return p.store.Owed(err)
 	}
 	p.readers.Lock()
 	defer p.readers.Unlock()

@@ -125,7 +125,7 @@ func (j *Journal) MarkSent(w Write) (before bool, err error) {
 	err = j.use(func() error {
 		left, _, err := readLeft(j.store.DB(), w.ID)
 		if err != nil {
-			return err
+			return j.store.Owed(err)
 		}
 		newest := false
 		j.store.InOrder(func(record.Totals) { before, newest = j.pending.sent(w.ID, w.Seq, true) })
@@ -162,7 +162,7 @@ func (j *Journal) UnmarkSent(w Write) error {
 			}
 			left, known, err := readLeft(r, w.ID)
 			if err != nil || !known {
-				return err
+				return j.store.Owed(err)
 			}
 			// guard 17.71
 			without := slices.DeleteFunc(left, func(c Content) bool { return c == ContentOf(w.Op, w.Value) })
@@ -184,7 +184,7 @@ func (j *Journal) Left(w Write) (left []Content, known bool, err error) {
 		if left, known, err = readLeft(j.store.DB(), w.ID); err == nil && known && j.pending.wasSent(w.ID, w.Seq) {
 			left = withLast(left, ContentOf(w.Op, w.Value))
 		}
-		return err
+		return j.store.Owed(err)
 	})
 	return left, known, err
 }

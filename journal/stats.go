@@ -27,12 +27,10 @@ type Stats struct {
 	Conflicts int
 	LastSeq   uint64 // the highest sequence number assigned
 	Receipts  int    // receipts that are kept
-	// DamagedCopies counts the settled copies and listings found damaged since the journal was opened,
-	// and DamagedTables the damaged files.
-	DamagedCopies int64
-	DamagedTables int64
-	Rebuilding    bool // Pending and Namespaces are still growing
-	Namespaces    map[string]NamespaceStats
+	// DamagedFiles counts the files found damaged since the journal was opened. The next start mends them.
+	DamagedFiles int
+	Rebuilding   bool // Pending and Namespaces are still growing
+	Namespaces   map[string]NamespaceStats
 }
 
 // NamespaceStats is a namespace's part of [Stats].
@@ -62,8 +60,7 @@ func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
-		Receipts:      int(j.pending.receipts.kept()),
-		DamagedCopies: j.copies.damaged.Load(), DamagedTables: j.store.DamagedTables(),
+		Receipts: int(j.pending.receipts.kept()), DamagedFiles: j.store.DamagedFiles(),
 		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
 	}
 	j.dead.count(&st)

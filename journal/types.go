@@ -250,6 +250,8 @@ var (
 	ErrFailed = store.ErrFailed
 	// ErrCorrupt says that the store does not hold what it should.
 	ErrCorrupt = record.ErrCorrupt
+	// ErrMendable says that the journal in a directory is damaged, and that the next start mends it.
+	ErrMendable = errors.New("damaged, and the next start mends it: every pending write and dead letter can be read")
 	// ErrFormat says that this version of botwired cannot read the directory's format.
 	ErrFormat = store.ErrFormat
 	// ErrNewer refuses a [Journal.Retry] that would undo a newer write to the entry.

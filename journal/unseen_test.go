@@ -1,6 +1,8 @@
 package journal_test
 
 import (
+	"errors"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -102,15 +104,26 @@ func reads(t *testing.T, files map[string]string, value string) {
 }
 
 // refuses opens the files with one damaged. Only the wanted check sees that a newer copy is missing;
-// without it, a reader would get an older one (contract 7).
+// without it, a reader would get an older one (contract 7). The start is refused, or mends the journal without the copy.
 func refuses(t *testing.T, files map[string]string, d damage, what string) {
 	t.Helper()
 	mem := (&victim{files: files}).onDisk(t, d)
 	j, err := journal.Open(journal.Options{Dir: dir, FS: mem})
 	if err == nil {
 		no(t, j.Run(t.Context()))
-		t.Errorf("it starts, and %s holds %q", key("k"), lookup(t, j, key("k")).Value)
+		expect(t, j, key("k"), journal.Unknown, "")
 		no(t, j.Close())
+		kept := aside(t, mem)
+		if len(kept) != 1 {
+			t.Fatalf("it keeps %v", kept)
+		}
+		f, err := mem.Open(kept[0] + ".json")
+		no(t, err)
+		text, err := io.ReadAll(f)
+		no(t, errors.Join(err, f.Close()))
+		if !strings.Contains(string(text), what) {
+			t.Errorf("the report is %s", text)
+		}
 		return
 	}
 	mustBeCorrupt(t, err)

@@ -332,7 +332,7 @@ func TestMetrics(t *testing.T) {
 		"botwired_forwarded_requests_total 1", "botwired_failed_requests_total 0",
 		"botwired_pending 1", "botwired_upstream_up 0", "botwired_upstream_concurrency 9",
 		"botwired_dead_letters 0", "botwired_open_dead_letters 0",
-		"botwired_damaged_copies_total 0", "botwired_damaged_tables_total 0",
+		"botwired_damaged_files 0",
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %q in:\n%s", line, text)

@@ -302,6 +302,34 @@ func testRunStartsItsDaemonAgain(t *testing.T, program string) {
 	}
 }
 
+// If the daemon cannot be started again at first, run tries until it can, and says so once.
+func testRunTriesUntilItsDaemonStarts(t *testing.T, program string) {
+	b := newBesideTest(t, program)
+	b.service.up()
+	r := b.run(`echo up; read line; until set_ n k v; do sleep 0.1; done; "$0" get n k --listen `+b.address+`; echo`, "--flush-drain-timeout=1m")
+	r.says("up")
+	format := filepath.Join(b.dir, "journal", "FORMAT")
+	right, err := os.ReadFile(format)
+	no(t, err)
+	no(t, os.WriteFile(format, []byte("botwired journal 99\n"), 0o600))
+	killDaemon(t, b.dir)
+	const said = "botwired: no daemon runs beside the command: "
+	eventually(t, func() error {
+		if text := r.stderr.String(); !strings.Contains(text, said) || !strings.Contains(text, "run tries again until the command ends") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	no(t, os.WriteFile(format, right, 0o600))
+	_, err = fmt.Fprintln(r.stdin)
+	no(t, err)
+	r.says("v")
+	r.wantExit(2*time.Minute, 0)
+	if text := r.stderr.String(); strings.Count(text, said) != 1 {
+		t.Errorf("on stderr: %s", text)
+	}
+}
+
 func testRunWithAToken(t *testing.T, program string) {
 	b := newBesideTest(t, program)
 	file := filepath.Join(t.TempDir(), "token")

@@ -81,6 +81,7 @@ var processTests = map[string]func(*testing.T, string){
 	"runs start at once":             testRunsStartAtOnce,
 	"run is killed":                  testRunIsKilled,
 	"run starts its daemon again":    testRunStartsItsDaemonAgain,
+	"run tries until it starts":      testRunTriesUntilItsDaemonStarts,
 	"run starts no daemon":           testRunWithoutADaemon,
 	"run with a token":               testRunWithAToken,
 	"purge":                          testPurge,

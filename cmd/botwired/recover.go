@@ -33,7 +33,7 @@ func newRecoverCommand(p *cli.Program, settings *cli.Settings) *cobra.Command {
 recover puts every record that is intact into a new journal, and keeps the damaged
 directory beside it. The next daemon looks at upstream before it sends a pending
 write again. recover leaves a sound journal as it is. While it works, it needs up to
-three times the room of the journal on the disk.
+twice the room of the journal on the disk, besides the journal itself.
 
 The report is also kept beside the damaged directory, as a file that ends in .json.
 

@@ -174,7 +174,11 @@ func beginLog(loaded *config.Loaded, level *slog.LevelVar, p *cli.Program) *slog
 // diskFailed ends the process at once when the disk fails. The journal calls it before the daemon can
 // acknowledge another write (contract 2).
 func diskFailed(p *cli.Program, err error) {
-	p.Log.Last(fmt.Sprintf("botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n", err))
+	said := "botwired: the disk failed: %v: botwired ends without another try; check the disk before you start it again\n"
+	if errors.Is(err, journal.ErrCorrupt) {
+		said = "botwired: the disk has damaged the journal: %v: botwired ends; the next start mends the journal, or says what to do\n"
+	}
+	p.Log.Last(fmt.Sprintf(said, err))
 	p.Log.End(serverlog.FatalDrain)
 	os.Exit(cli.ExitError) // guard 2.7
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/cli/term"
 )
@@ -24,9 +26,9 @@ import (
 // Ctrl-C reaches both, and the command may end first.
 const lateSignal = 500 * time.Millisecond
 
-// restartPause is the time until run starts a daemon again that has ended. A daemon that ends again and again must not
-// keep the machine busy.
-const restartPause = time.Second
+// restartPause is the time until run starts a daemon again that has ended, and longestRestartPause the longest time between
+// two attempts. A daemon that ends again and again must not keep the machine busy.
+const restartPause, longestRestartPause = time.Second, 30 * time.Second
 
 type beside struct {
 	*attachment
@@ -116,7 +118,7 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 	restarting, stop := context.WithCancel(ctx)
 	defer stop()
 	var restarts sync.WaitGroup
-	restarted := make(chan error, 1)
+	restarted := make(chan struct{}, 1)
 	for {
 		select {
 		case <-ended:
@@ -131,25 +133,34 @@ func (b *beside) command(ctx context.Context, path string, args []string) error 
 		case <-lost:
 			lost = nil
 			t.Say("botwired: the daemon has ended before its command, has kept every acknowledged write, and is started again: " + term.Printable(b.daemon.why()) + "\n")
-			restarts.Go(func() { restarted <- b.restart(restarting) })
-		case err := <-restarted:
-			if err != nil {
-				t.Say("botwired: no daemon runs beside the command any more: " + term.Printable(err.Error()) + "\n")
-				continue
-			}
+			restarts.Go(func() {
+				if b.restart(restarting) == nil {
+					restarted <- struct{}{}
+				}
+			})
+		case <-restarted:
 			lost = b.daemon.exitedChannel()
 		}
 	}
 }
 
-// restart starts the daemon again, at the address that the command knows. It returns when the daemon is ready.
+// restart starts the daemon again, at the address that the command knows. It returns when the daemon is ready, or with an error
+// when ctx ends. Until then it tries again, and says so once.
 func (b *beside) restart(ctx context.Context) error {
+	pauses := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(restartPause), backoff.WithMaxInterval(longestRestartPause), backoff.WithMaxElapsedTime(0))
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(restartPause):
 	}
-	return b.attach(ctx, nil)
+	said := false
+	return backoff.RetryNotify(func() error { return b.attach(ctx, nil) }, backoff.WithContext(pauses, ctx), func(err error, _ time.Duration) {
+		if !said {
+			b.Terminal.Say("botwired: no daemon runs beside the command: " + term.Printable(err.Error()) + "; run tries again until the command ends\n")
+		}
+		said = true
+	})
 }
 
 // finish flushes, and ends the daemon if run started it and no other command uses it.

@@ -69,6 +69,8 @@ func dataDir(c *config.Config, answers bool) Finding {
 		return warn(name, "", "another process uses %s, such as a daemon with another listen: serve could not", dir)
 	case errors.Is(err, journal.ErrFormat):
 		return fail(name, "", "%s", err)
+	case errors.Is(err, journal.ErrMendable):
+		return warn(name, "", "%s", err)
 	case errors.Is(err, journal.ErrCorrupt):
 		return fail(name, "botwired recover --data-dir "+attach.ShellWord(dir), "%s", err)
 	case err != nil:

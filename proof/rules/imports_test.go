@@ -93,7 +93,7 @@ var layers = []layer{
 var modules = map[string][]string{
 	"github.com/cockroachdb/pebble/v2":                  {"internal/diskfs", "journal/...", "upstream/quota"},
 	"github.com/dgraph-io/ristretto/v2":                 {"cache"},
-	"github.com/cenkalti/backoff/v4":                    {"upstream", "upstream/flush", "upstream/schedule"},
+	"github.com/cenkalti/backoff/v4":                    {"internal/attach", "upstream", "upstream/flush", "upstream/schedule"},
 	"modernc.org/sqlite":                                {"internal/selfhost"},
 	"github.com/nats-io/nats.go":                        {"upstream/natskv", "proof/cluster/..."},
 	"github.com/nats-io/nats-server/v2":                 {"proof/cluster/..."},

@@ -129,7 +129,7 @@ func (s *Surface) look(now time.Time) *facts {
 		Pending:  st.Pending, PendingBytes: st.PendingBytes,
 		OldestPendingSeconds: seconds(st.OldestAge()),
 		DeadLetters:          st.DeadLetters, OpenDeadLetters: st.OpenDeadLetters, Conflicts: st.Conflicts,
-		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedCopies: st.DamagedCopies, DamagedTables: st.DamagedTables,
+		LastSeq: st.LastSeq, Rebuilding: st.Rebuilding, DamagedFiles: st.DamagedFiles,
 		Callers: s.Callers.list(), Namespaces: s.namespaces(st),
 	}
 	doc.NamespacesTotal = len(doc.Namespaces)

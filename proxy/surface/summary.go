@@ -118,13 +118,13 @@ func (f *facts) deadLetters() *api.Finding {
 }
 
 func (f *facts) damaged() *api.Finding {
-	n := int(f.status.DamagedCopies + f.status.DamagedTables)
+	n := f.status.DamagedFiles
 	if n == 0 {
 		return nil
 	}
-	return say("disk_damaged", f.status.StartedAt, "check the disk: it has changed what it held",
-		"The disk has damaged %s since the start: botwired asks upstream for them again, and no acknowledged write is lost",
-		words.Number(int64(n))+words.ByNumber(n, " copy or table", " copies or tables"))
+	return say("disk_damaged", f.status.StartedAt, "restart botwired to mend it, and check the disk: it has changed what it held",
+		"The disk has damaged %s of the journal: what cannot be read of the copies, the receipts and the history counts as missing, and upstream is asked instead",
+		words.Count(n, "file"))
 }
 
 func (f *facts) stopping() *api.Finding {

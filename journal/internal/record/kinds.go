@@ -50,7 +50,7 @@ var Kinds = []*Kind{
 	{DeadPrefix, "dead letter %d", Owed, ByNumber, checkDead},
 	{HeaderPrefix, "listing of %s", Copied, ByNamespace, numberless(DecodeHeader)},
 	{RowPrefix, "listing row of %s", Copied, ByEntry, numberless(func(body []byte) (Row, error) { return DecodeRow("", body) })},
-	{string(RetentionKey), "what was removed from the history", Owed, Single, checkRetention}, // guard 4.34
+	{string(RetentionKey), "what was removed from the history", Owed, Single, checkRetention},
 	{string(SendingKey), "when something was last sent", Made, Single, numberless(DecodeSending)},
 	{string(StateKey), "the state record", Made, Single, numberless(DecodeTotals)},
 	{PendingPrefix, "pending write %d to %s", Owed, ByVersion, checkPending},

@@ -26,9 +26,12 @@ const batchBytes = 1 << 20
 // content describes a journal to build.
 type content struct {
 	records           source
-	listings, settled bool             // whether to include these records
-	valueless         map[uint64]share // pending writes to leave out: see sifter
-	damagedVersions   map[uint64]bool  // copies of these versions are left out: see sifter
+	listings, settled bool                  // whether to include these records
+	valueless         map[uint64]share      // pending writes to leave out: see sifter
+	damagedVersions   map[uint64]bool       // copies of these versions are left out: see sifter
+	lacksVersion      func(key []byte) bool // so are copies of these; nil for none
+	settledKept       int                   // the copies that fill has written
+	forgottenUpTo     float64               // if not 0: versions up to then, in Unix seconds, may be missing
 	batches, lastSeq  uint64
 }
 
@@ -82,6 +85,9 @@ func (c *content) fill(made *store.Store) error {
 	totals.Seq = c.lastSeq
 	return f.write(func(tx *store.Tx) {
 		tx.Set(record.SendingKey, record.EncodeSending(record.Sending{})) // guard 4.10
+		if c.forgottenUpTo != 0 {
+			tx.Set(record.RetentionKey, record.EncodeRetention(c.forgottenUpTo, totals.Seq))
+		}
 		tx.SetTotals(totals)
 	})
 }
@@ -120,6 +126,9 @@ func (f *filler) take(key, value []byte) error {
 	case kind.Class == record.Copied && !settled && !f.listings:
 		return nil
 	}
+	if settled {
+		f.settledKept++
+	}
 	return f.set(bytes.Clone(key), bytes.Clone(value))
 }
 
@@ -145,13 +154,10 @@ func (f *filler) write(more func(*store.Tx)) error {
 	return err
 }
 
-// isValueless reports whether the version of a settled copy is damaged.
+// isValueless reports whether the version of a settled copy cannot be read.
 func (f *filler) isValueless(key, value []byte) bool {
-	if len(f.damagedVersions) == 0 {
-		return false
-	}
 	version, err := record.VersionOfSettled(key, value)
-	return err != nil || f.damagedVersions[hashOf(version)]
+	return err != nil || f.damagedVersions[hashOf(version)] || f.lacksVersion != nil && f.lacksVersion(version) // guard 4.32
 }
 
 // takePending keeps an entry's newest pending write that has a value. A damaged log may have lost the

@@ -20,25 +20,30 @@ import (
 // salvage reads the records of a damaged store directly from the tables and logs, without Pebble. It
 // does not trust the manifest.
 type salvage struct {
-	records *sorter
+	records *sorter       // nil before read
 	newest  record.Totals // the newest state record found
 	stated  bool          // a state record was found
 	unread  []string
 	failure error // an error of the sorter, not damage of the store
 }
 
-// readStore reads all tables and logs as far as possible. It calls progress after each. The caller closes
-// the records.
-func readStore(fsys vfs.FS, dir string, progress func(read, of int)) (*salvage, error) {
+// close gives up the records.
+func (s *salvage) close() error {
+	if s.records == nil {
+		return nil
+	}
+	return s.records.close()
+}
+
+// read reads all tables and logs as far as possible. It calls progress after each.
+func (s *salvage) read(fsys vfs.FS, dir string, progress func(read, of int)) error {
 	names, err := fsys.List(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	records, err := newSorter(fsys, sortingName(dir))
-	if err != nil {
-		return nil, err
+	if s.records, err = newSorter(fsys, sortingName(dir)); err != nil {
+		return err
 	}
-	s := &salvage{records: records}
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return !strings.HasSuffix(name, ".sst") && !strings.HasSuffix(name, ".log")
 	})
@@ -51,14 +56,14 @@ func readStore(fsys vfs.FS, dir string, progress func(read, of int)) (*salvage, 
 			err = s.readLog(fsys, path, name)
 		}
 		if s.failure != nil {
-			return nil, errors.Join(s.failure, records.close())
+			return s.failure
 		}
 		if err != nil {
 			s.unread = append(s.unread, fmt.Sprintf("%s: %v", name, store.OneLine(err)))
 		}
 		progress(i+1, len(names))
 	}
-	return s, nil
+	return nil
 }
 
 func (s *salvage) take(key, value []byte, order uint64, deleted bool) error {

@@ -22,6 +22,7 @@ type sifter struct {
 	unnamed int // damaged records beyond namedAtMost
 
 	damagedPending int
+	lacks          map[*record.Kind]bool // the kinds of which some records cannot be read
 	// valueless are the pending writes whose version was not found, by the hash of the version's key. In
 	// key order, a version follows all pending writes. If nil, all count.
 	valueless map[uint64]share
@@ -37,7 +38,7 @@ type share struct {
 
 // sift counts the intact records of a source. A pending write without its version counts as damaged.
 func sift(from source) (*sifter, error) {
-	s := &sifter{valueless: make(map[uint64]share)}
+	s := &sifter{valueless: make(map[uint64]share), lacks: from.lacks()}
 	err := from.each(func(key, value []byte) error { s.take(key, value); return nil })
 	for _, lost := range s.valueless {
 		s.totals.Pending--
@@ -46,7 +47,26 @@ func sift(from source) (*sifter, error) {
 		s.counts.Pending--
 		s.damagedPending++
 	}
+	if err == nil && len(s.valueless) > 0 {
+		err = from.each(func(key, _ []byte) error { s.nameValueless(key); return nil })
+	}
 	return s, err
+}
+
+// lacksHistory reports whether a version cannot be read, or what is known of versions that are not there.
+func (s *sifter) lacksHistory() bool {
+	return s.lacks[versionKind] || s.lacks[lossKind] || s.lacks[retentionKind]
+}
+
+// nameValueless names a pending write without its version.
+func (s *sifter) nameValueless(key []byte) {
+	if record.KindOf(key) != pendingKind {
+		return
+	}
+	id, seq, err := record.ParseVersionKey(key)
+	if _, lost := s.valueless[hashOf(record.VersionKey(id, seq))]; err == nil && lost {
+		s.name(key)
+	}
 }
 
 // hashSeed makes the hashes of one process comparable.
@@ -66,22 +86,40 @@ func (s *sifter) take(key, value []byte) (kind *record.Kind, ok bool) {
 		return kind, true
 	}
 	s.damage = cmp.Or(s.damage, err)
-	switch {
-	case kind == nil:
-	case kind.Prefix == record.PendingPrefix:
+	switch kind {
+	case nil, deadKind:
+		s.name(key)
+	case pendingKind:
+		s.name(key)
 		s.damagedPending++
-	case kind.Prefix == record.VersionPrefix:
+	case versionKind:
 		if s.damagedVersions == nil {
 			s.damagedVersions = make(map[uint64]bool)
 		}
 		s.damagedVersions[hashOf(key)] = true
 	}
+	if s.lacks != nil && kind != nil {
+		s.lacks[kind] = true
+	}
+	return kind, false
+}
+
+// lacksCopies reports whether a copy, a listing or a version cannot be read.
+func (s *sifter) lacksCopies() bool {
+	for kind := range s.lacks {
+		if kind.Class == record.Copied || kind == versionKind {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sifter) name(key []byte) {
 	if len(s.damaged) < namedAtMost {
 		s.damaged = append(s.damaged, record.NameOf(key))
 	} else {
 		s.unnamed++
 	}
-	return kind, false
 }
 
 func (s *sifter) damagedNames() []string {

@@ -4,30 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/internal/diskfs"
-	"github.com/botwired/botwired/journal/internal/record"
 )
 
-// replacedName returns the name of the old journal while the recovered one replaces it. While a
-// directory of this name exists and the journal does not, a start creates no new journal: see
-// [CheckSwap].
-func replacedName(dir string) string { return dir + ".replaced" }
-
-// sortingName returns the directory for sorting the records, copyingName the one for the copy until it is
-// whole, and madeName the one for the new journal.
-func sortingName(dir string) string { return dir + ".sorting" }
-func copyingName(dir string) string { return dir + ".copying" }
-func madeName(dir string) string    { return dir + ".recovering" }
+// sortingName returns the directory for sorting the records, buildingName the one for the new journal, and madeName the
+// one for it once it is complete. While the last one exists and the journal does not, a swap was cut off: see [FinishSwap].
+func sortingName(dir string) string  { return dir + ".sorting" }
+func buildingName(dir string) string { return dir + ".recovering" }
+func madeName(dir string) string     { return dir + ".recovered" }
 
 // damagedName returns the name prefix of all copies of damaged directories.
 func damagedName(dir string) string { return dir + ".damaged-" }
 
-// Aside returns the copies of damaged directories.
+// Aside returns the copies of damaged directories, the oldest first.
 func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
 	parent := fsys.PathDir(dir)
 	names, err := fsys.List(parent)
@@ -36,41 +31,58 @@ func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
 			copies = append(copies, path)
 		}
 	}
+	slices.Sort(copies)
 	return copies, err
 }
 
-// RemoveWork removes the files of a recovery that has failed or was cut off.
+// RemoveWork removes the files of a recovery that has failed or was cut off, except a new journal that is to be put in its
+// place.
 func RemoveWork(fsys vfs.FS, dir string) error {
-	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(copyingName(dir)), fsys.RemoveAll(madeName(dir)))
-}
-
-// undoSwap undoes a replacement that was cut off between its two renames, and cleans up after one that
-// was cut off later. In the second case finished is true, and the report may not have been shown to
-// anybody.
-func undoSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
-	replaced := replacedName(dir)
-	if _, err := fsys.Stat(replaced); errors.Is(err, fs.ErrNotExist) {
-		_, err := fsys.Stat(dir)
-		return false, err
-	}
-	if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return true, errors.Join(err, fsys.RemoveAll(replaced))
-	}
-	if err := fsys.Rename(replaced, dir); err != nil {
-		return false, err
-	}
-	return false, diskfs.SyncDir(fsys, fsys.PathDir(dir))
-}
-
-// CheckSwap returns [record.ErrCorrupt] if a recovery was cut off while it replaced the journal. A
-// start that finds no journal calls it before it creates one.
-func CheckSwap(fsys vfs.FS, dir string) error {
-	if _, err := fsys.Stat(replacedName(dir)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if cut, err := IsCut(fsys, dir); cut || err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: a recovery was cut off, and is to be begun again", record.ErrCorrupt)
+	return errors.Join(fsys.RemoveAll(sortingName(dir)), fsys.RemoveAll(buildingName(dir)), fsys.RemoveAll(madeName(dir)))
+}
+
+// FinishSwap puts the new journal in its place, if a recovery was cut off before it could. A start calls it after it has
+// made the directory: so it begins no new journal while another process is between the two renames of a swap.
+func FinishSwap(fsys vfs.FS, dir string) (finished bool, _ error) {
+	cut, err := IsCut(fsys, dir)
+	if err != nil || !cut {
+		return false, err
+	}
+	if err := ignoreMissing(fsys.Remove(dir)); err != nil {
+		return false, err
+	}
+	return true, ignoreMissing(rename(fsys, madeName(dir), dir)) // another start may be faster
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// IsCut reports whether a recovery was cut off before it could put the new journal in its place, which is empty.
+func IsCut(fsys vfs.FS, dir string) (bool, error) {
+	_, err := fsys.Stat(madeName(dir))
+	var names []string
+	if err == nil {
+		if names, err = fsys.List(dir); errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		}
+		return err == nil && len(names) == 0, err // guard 4.44
+	}
+	return false, ignoreMissing(err)
+}
+
+// rename renames durably.
+func rename(fsys vfs.FS, from, to string) error {
+	if err := fsys.Rename(from, to); err != nil {
+		return err
+	}
+	return diskfs.SyncDir(fsys, fsys.PathDir(to))
 }
 
 // unusedName returns a name for the copy of a damaged directory.
@@ -87,34 +99,16 @@ func unusedName(fsys vfs.FS, dir string, now time.Time) (string, error) {
 	}
 }
 
-// copyDamaged copies a directory, durably, to copyingName.
-func copyDamaged(fsys vfs.FS, dir string) error {
-	isLock := func(path string) bool { return fsys.PathBase(path) == "LOCK" }
-	_, err := vfs.Clone(fsys, fsys, dir, copyingName(dir), vfs.CloneSync, vfs.CloneSkip(isLock))
-	if err != nil {
+// swap keeps the damaged directory under another name, and puts the new journal in its place. From the first rename on,
+// the new journal counts: if the swap is cut off, it is in its place, or [FinishSwap] puts it there, or the damaged one is still in its
+// place.
+func swap(fsys vfs.FS, dir, kept string) error {
+	if err := rename(fsys, buildingName(dir), madeName(dir)); err != nil {
 		return err
 	}
-	return diskfs.SyncDir(fsys, copyingName(dir))
-}
-
-// swap gives the copy of dir its name, and replaces dir with the new journal. If it is cut off, one of the
-// two is in place, or [CheckSwap] refuses a start and [Recover] begins again.
-func swap(fsys vfs.FS, dir, copied string) error {
-	parent := fsys.PathDir(dir)
-	if err := fsys.Rename(copyingName(dir), copied); err != nil { // guard 4.38
+	if err := rename(fsys, dir, kept); err != nil { // guard 4.38
 		return err
 	}
-	if err := fsys.Rename(dir, replacedName(dir)); err != nil {
-		return err
-	}
-	if err := diskfs.SyncDir(fsys, parent); err != nil {
-		return err
-	}
-	if err := fsys.Rename(madeName(dir), dir); err != nil {
-		return err
-	}
-	if err := diskfs.SyncDir(fsys, parent); err != nil {
-		return err
-	}
-	return fsys.RemoveAll(replacedName(dir))
+	_, err := FinishSwap(fsys, dir)
+	return err
 }

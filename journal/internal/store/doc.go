@@ -31,26 +31,26 @@
 // the last mark. All applied changes are made durable first, so that the mark is never ahead of the
 // store. No acknowledgement waits for it.
 //
-// ROOM takes room for a moment, to try if there is any. Nothing in it counts. Nor does anything in repair.new, in
-// which [Store.Repair] makes a table.
+// ROOM takes room for a moment, to try if there is any. Nothing in it counts. DAMAGE names what was found damaged
+// since the store was opened, for the next start.
 //
 // Pebble's logs have their full length before anything is written to them. After their last record they
 // contain zeros, or data of an earlier use. The layout of the records is in package record.
 //
 // # Damage
 //
-// [Open] returns [record.ErrCorrupt] for these, before Pebble changes anything:
+// [Examine] returns [record.ErrCorrupt] for these, before Pebble changes anything:
 //
 //   - a store whose logs and tables are behind its mark
 //   - a manifest that does not match the mark
 //   - a log that is missing, or that ends before its trailer
 //   - a gap between the numbers of the records in the logs
+//   - pending writes, their values and dead letters that are not those that the state record counts
+//   - a damaged block of a table that holds more than copies, receipts and versions; of any table, if an
+//     earlier process has found damage
 //
-// A read returns [record.ErrCorrupt] for a record or block with a wrong checksum, and for records that
-// do not add up to the state record. If Pebble meets damage, the process goes on; merges that need the
-// damaged table succeed again once [Store.Repair] has replaced it. [Store.FindDamage] reads every block
-// of the tables that hold more than copies, receipts and versions. So it also finds damage in old versions of
-// records, which otherwise only a merge of tables reads.
+// A read returns [record.ErrCorrupt] for a record or block with a wrong checksum. The store is not mended while it is open.
+// A merge of tables that meets damage ends the process, and so does the upkeep of the journal.
 //
 // The store does not notice these kinds of damage:
 //

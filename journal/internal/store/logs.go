@@ -75,22 +75,21 @@ func ReadLog(r io.Reader, number uint64, visit func(repr []byte) error) (end int
 //
 // Pebble begins a log in two ways. When it opens a store, it first writes all older logs into tables.
 // Later, it first ends the current log with a trailer, and syncs that. So every log but the last has a
-// trailer, and the numbers of the records continue from each log to the next. stated says that the logs
-// hold a state record; newest is the last one.
-func checkLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err error) {
+// trailer, and the numbers of the records continue from each log to the next.
+func checkLogs(fsys vfs.FS, dir string) error {
 	logs, err := listLogs(fsys, dir)
 	if err != nil {
-		return newest, false, err
+		return err
 	}
 	live, err := readLiveLogs(fsys, dir)
 	if err != nil {
-		return newest, false, err
+		return err
 	}
 	logs = slices.DeleteFunc(logs, func(log logFile) bool {
 		return log.number < live.first // all of it is in tables; Pebble keeps the file for reuse
 	})
 	if len(logs) == 0 {
-		return newest, false, nil
+		return nil
 	}
 	c := logCheck{next: live.begins}
 	switch first := logs[0].number; {
@@ -98,21 +97,19 @@ func checkLogs(fsys vfs.FS, dir string) (newest record.Totals, stated bool, err 
 		c.next = 0 // the first log begins at its first record
 	// guard 4.9
 	case first < live.nextFile:
-		return newest, false, fmt.Errorf("%w: log %06d is missing", record.ErrCorrupt, live.first)
+		return fmt.Errorf("%w: log %06d is missing", record.ErrCorrupt, live.first)
 	}
 	for i, log := range logs {
 		if err := c.read(fsys, dir, log, i == len(logs)-1); err != nil {
-			return newest, false, err
+			return err
 		}
 	}
-	return c.newest, c.stated, nil
+	return nil
 }
 
 // logCheck checks the logs in their order.
 type logCheck struct {
-	next   uint64 // the number that the next record must not exceed; 0 means any
-	newest record.Totals
-	stated bool // newest is set
+	next uint64 // the number that the next record must not exceed; 0 means any
 }
 
 func (c *logCheck) read(fsys vfs.FS, dir string, log logFile, last bool) error {
@@ -178,30 +175,5 @@ func (c *logCheck) batch(repr []byte, log string) error {
 		return fmt.Errorf("%w: records are missing in or before log %s: %d of them", record.ErrCorrupt, log, begins-c.next)
 	}
 	c.next = max(c.next, uint64(header.SeqNum)+uint64(header.Count))
-	return c.state(repr)
-}
-
-// state keeps the state record of a batch, if it has one.
-func (c *logCheck) state(repr []byte) error {
-	r := batchrepr.Read(repr)
-	for {
-		_, key, value, ok, err := r.Next()
-		if err != nil {
-			return fmt.Errorf("%w: a batch in the log does not parse", record.ErrCorrupt)
-		}
-		if !ok {
-			return nil
-		}
-		if !bytes.Equal(key, record.StateKey) {
-			continue
-		}
-		body, err := record.Unseal(key, value)
-		if err == nil {
-			c.newest, err = record.DecodeTotals(body)
-		}
-		if err != nil {
-			return err
-		}
-		c.stated = true
-	}
+	return nil
 }

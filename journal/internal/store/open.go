@@ -35,8 +35,8 @@ func Create(opts Options) error {
 	return finish(opts.FS, opts.Dir)
 }
 
-// Open opens a store of the present format. It first looks for damage that Pebble does not see and
-// would make worse, because opening removes logs and tables. If Open fails, the caller keeps the lock.
+// Open opens a store of the present format in which [Examine] has found no damage. If Open fails, the caller keeps the
+// lock.
 //
 // Errors: [record.ErrCorrupt], those of the file system, and that of Options.AwaitRoom.
 func Open(opts Options) (*Store, error) {
@@ -51,10 +51,7 @@ func (s *Store) open() (err error) {
 	if err := s.removeLeftovers(); err != nil { // guard 3.26
 		return err
 	}
-	if s.marker.last, err = Check(s.opts); err != nil {
-		return err
-	}
-	if err := s.removeRepair(); err != nil { // guard 13.79
+	if s.marker.last, err = ReadMark(s.opts.FS, s.opts.Dir); err != nil {
 		return err
 	}
 	if err := s.awaitRoom(); err != nil { // guard 3.25
@@ -85,24 +82,7 @@ func Check(opts Options) (Mark, error) {
 	if err := m.check(opts.FS, opts.Dir); err != nil { // guard 4.6
 		return m, err
 	}
-	newest, stated, err := checkLogs(opts.FS, opts.Dir)
-	if err == nil && !stated {
-		newest, err = totalsOf(opts) // all records are in tables
-	}
-	if err != nil {
-		return m, err
-	}
-	return m, m.Reached(newest) // guard 4.5
-}
-
-// totalsOf reads the state record of a store that is not open, and changes nothing.
-func totalsOf(opts Options) (record.Totals, error) {
-	db, err := OpenPebble(opts)
-	if err != nil {
-		return record.Totals{}, err
-	}
-	t, err := ReadTotals(db)
-	return t, Classify(errors.Join(err, db.Close()))
+	return m, checkLogs(opts.FS, opts.Dir)
 }
 
 // OpenPebble opens Pebble's store in opts.Dir without this package's checks, for an examination or a
@@ -112,5 +92,6 @@ func OpenPebble(opts Options) (*pebble.DB, error) {
 	e.closing.Store(true) // the caller judges Pebble's errors
 	pebbleOpts := e.pebbleOptions()
 	pebbleOpts.ReadOnly = true
+	pebbleOpts.EventListener.DataCorruption = func(pebble.DataCorruptionInfo) {}
 	return openPebble(opts.Dir, pebbleOpts)
 }

@@ -99,8 +99,8 @@ func (e *engine) pebbleEvents() *pebble.EventListener {
 			}
 		},
 		BackgroundError: func(err error) {
-			if IsDamage(err) {
-				return // meetDamage has noted it, and no data was being written
+			if e.Damaged(err) {
+				err = Classify(err) // Pebble would repeat the merge for ever, and writes would stall behind it
 			}
 			if diskfs.IsFull(err) && !e.closing.Load() {
 				e.tellFull(err)

@@ -17,25 +17,29 @@ const openSlack = 1 << 20
 const trialFile = "ROOM"
 
 // awaitRoom waits until the disk has room to create or open the store. Pebble first writes the logs'
-// records into tables, and would wait for room forever without a message. Without Options.AwaitRoom,
-// awaitRoom does nothing.
+// records into tables, and would wait for room forever without a message.
 func (s *Store) awaitRoom() error {
-	for s.opts.AwaitRoom != nil {
-		free, err := s.measure()
+	return AwaitRoom(s.opts, func() (int64, error) { return roomToOpen(s.opts.FS, s.opts.Dir) })
+}
+
+// AwaitRoom waits until the disk has as many free bytes as are needed. Without Options.AwaitRoom, it does nothing.
+func AwaitRoom(opts Options, needs func() (int64, error)) error {
+	for opts.AwaitRoom != nil {
+		usage, err := opts.FS.GetDiskUsage(opts.Dir)
 		if errors.Is(err, vfs.ErrUnsupported) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		needed, err := roomToOpen(s.opts.FS, s.opts.Dir)
+		needed, err := needs()
 		if err != nil {
 			return err
 		}
-		if free >= needed && !diskfs.IsFull(s.try(needed)) { // guard 3.52
+		if usage.AvailBytes >= uint64(needed) && !diskfs.IsFull(try(opts, needed)) { // guard 3.52
 			needed = 0
 		}
-		if err := s.opts.AwaitRoom(needed); err != nil || needed == 0 {
+		if err := opts.AwaitRoom(needed); err != nil || needed == 0 {
 			return err
 		}
 	}
@@ -44,18 +48,18 @@ func (s *Store) awaitRoom() error {
 
 // try takes n bytes on the disk of the logs, and gives them back. The system's figure for the free space may lack
 // a user's quota.
-func (s *Store) try(n int64) error {
-	name := s.opts.FS.PathJoin(s.opts.Dir, trialFile)
-	if err := diskfs.WriteFull(s.opts.FS, name, n); err != nil {
+func try(opts Options, n int64) error {
+	name := opts.FS.PathJoin(opts.Dir, trialFile)
+	if err := diskfs.WriteFull(opts.FS, name, n); err != nil {
 		return err
 	}
-	return s.opts.FS.Remove(name)
+	return opts.FS.Remove(name)
 }
 
-// removeLeftovers removes what a process that was killed in a trial has left, and the room that earlier versions
-// kept for a full disk.
+// removeLeftovers removes what a process that was killed in a trial has left, the room that earlier versions
+// kept for a full disk, the table of a repair by them that was cut off, and the word of damage that is no more.
 func (s *Store) removeLeftovers() error {
-	for _, name := range []string{trialFile, "BALLAST", "BALLAST.new"} {
+	for _, name := range []string{trialFile, damageFile, "BALLAST", "BALLAST.new", "repair.new"} {
 		if err := s.opts.FS.Remove(s.opts.FS.PathJoin(s.opts.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -48,8 +48,7 @@ type Options struct {
 	Fatal func(error)
 	// Logger receives Pebble's messages. It must not be nil.
 	Logger *slog.Logger
-	// FullDiskPause is [diskfs.FullDiskPause] except in tests. Readers of a damaged table wait for a
-	// part of it.
+	// FullDiskPause is [diskfs.FullDiskPause] except in tests.
 	FullDiskPause time.Duration
 }
 
@@ -64,8 +63,6 @@ type Store struct {
 	// other locks, and never twice.
 	life   sync.RWMutex
 	closed bool // guarded by life
-
-	repairAfter time.Time // the next repair waits until then; guarded by life
 }
 
 func newStore(opts Options) *Store {

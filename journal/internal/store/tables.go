@@ -24,9 +24,6 @@ type span struct{ from, to []byte }
 // upstream can be asked for them again, the receipts, and the versions that are not pending, with their losses.
 var copySpans = spansOf(func(k *record.Kind) bool { return k.Class == record.Copied || k.Class == record.Past })
 
-// listingSpan is the range of the listings, with their rows.
-var listingSpan = span{[]byte(record.HeaderPrefix), record.After([]byte(record.RowPrefix))}
-
 // spansOf returns the ranges of some kinds, in order. Neighbours share one.
 func spansOf(some func(*record.Kind) bool) (spans []span) {
 	joins := false
@@ -42,22 +39,8 @@ func spansOf(some func(*record.Kind) bool) (spans []span) {
 	return spans
 }
 
-func (s span) overlaps(o span) bool {
-	return bytes.Compare(s.from, o.to) <= 0 && bytes.Compare(o.from, s.to) <= 0
-}
-
 func (s span) contains(o span) bool {
 	return bytes.Compare(s.from, o.from) <= 0 && bytes.Compare(o.to, s.to) <= 0
-}
-
-func (s span) union(o span) span {
-	if bytes.Compare(o.from, s.from) < 0 {
-		s.from = o.from
-	}
-	if bytes.Compare(o.to, s.to) > 0 {
-		s.to = o.to
-	}
-	return s
 }
 
 // copiesOnly reports whether a span can contain only copies, receipts and versions.
@@ -95,14 +78,17 @@ func liveTables(db *pebble.DB) ([]table, error) {
 	return tables, nil
 }
 
-// CheckTables reads every block of every table in use. A newer table or log may hide an old record from
-// readers, but not from Pebble when it merges tables. Errors: [record.ErrCorrupt].
-func CheckTables(opts Options, db *pebble.DB) error {
+// checkTables reads every block of the tables in use, or of those that hold more than copies, receipts and versions. A newer
+// table or log may hide an old record from readers, but not from Pebble when it merges tables. Errors: [record.ErrCorrupt].
+func checkTables(opts Options, db *pebble.DB, all bool) error {
 	tables, err := liveTables(db)
 	if err != nil {
 		return err
 	}
 	for _, t := range tables {
+		if !all && t.copiesOnly() {
+			continue
+		}
 		if err := checkTable(opts.FS, opts.Dir, t.file); err != nil {
 			return Classify(err)
 		}
