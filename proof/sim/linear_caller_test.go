@@ -97,7 +97,7 @@ func (a *caller) do(did action, id journal.ID, value string) bool {
 	case put, remove:
 		o.wants, o.expected = a.condition(id)
 	case drop:
-		if a.last[id].number == "" {
+		if o.value = a.last[id].value; a.last[id].number == "" {
 			return true
 		}
 	case retry:

@@ -20,7 +20,7 @@ type operation struct {
 	id     journal.ID
 	caller int
 	did    action // put, remove, undo, bringBack, drop, retry, purge, foreign, get or list
-	value  string // what a put puts; of foreign, empty for a delete
+	value  string // what a put puts, and what a drop drops; of foreign, empty for a delete
 	wants  wish   // of a put or a remove
 	// expected is what wants is about.
 	expected shown
@@ -141,14 +141,15 @@ func (h *history) known() (out, away []operation) {
 // lastSight returns the last tick at which another host's write may become visible: once a caller's later write is answered, it
 // no longer can, unless that write is dropped.
 func (h *history) lastSight(theirs *operation, all []operation) int64 {
-	end, dropped := h.clock.Load()+1, int64(0)
+	end, dropped := h.clock.Load()+1, make(map[string]bool)
 	for _, o := range all {
 		if o.id == theirs.id && o.did == drop {
-			dropped = max(dropped, o.answer)
+			dropped[o.value] = true
 		}
 	}
 	for _, o := range all {
-		if o.id == theirs.id && o.call > max(theirs.seen, dropped) && o.code == http.StatusOK && (o.did == put || o.did == remove || o.did == undo || o.did == bringBack) {
+		writes := o.did == put && !dropped[o.value] || o.did == remove || o.did == undo || o.did == bringBack
+		if writes && o.id == theirs.id && o.call > theirs.seen && o.code == http.StatusOK {
 			end = min(end, o.answer)
 		}
 	}
