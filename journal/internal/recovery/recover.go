@@ -3,7 +3,6 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +142,6 @@ func fewAside(opts Options, damage error) error {
 	if err != nil {
 		return err
 	}
-	kept = slices.DeleteFunc(kept, func(name string) bool { return strings.HasSuffix(name, reportSuffix) })
 	if len(kept) < keptAtMost {
 		return nil
 	}

@@ -22,12 +22,13 @@ func madeName(dir string) string     { return dir + ".recovered" }
 // damagedName returns the name prefix of all copies of damaged directories.
 func damagedName(dir string) string { return dir + ".damaged-" }
 
-// Aside returns the copies of damaged directories, the oldest first.
+// Aside returns the copies of damaged directories, the oldest first, without their reports.
 func Aside(fsys vfs.FS, dir string) (copies []string, err error) {
 	parent := fsys.PathDir(dir)
 	names, err := fsys.List(parent)
 	for _, name := range names {
-		if path := fsys.PathJoin(parent, name); strings.HasPrefix(path, damagedName(fsys.PathJoin(parent, fsys.PathBase(dir)))) {
+		path := fsys.PathJoin(parent, name)
+		if strings.HasPrefix(path, damagedName(fsys.PathJoin(parent, fsys.PathBase(dir)))) && !strings.HasSuffix(path, reportSuffix) {
 			copies = append(copies, path)
 		}
 	}
