@@ -245,3 +245,26 @@ func TestAnAnswerBesideAWriteThatIsBeingSynced(t *testing.T) {
 		no(t, fill("their last"))
 	})
 }
+
+// contract 5, 8: so is a listing that lacks the entry.
+func TestAListingBesideAWriteThatIsBeingSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		no(t, second(j.Fill(key("a"), &journal.Observation{Value: "theirs", UpdatedAt: 1}, always)))
+		no(t, j.BeginListing("ns").Commit(rows("a"), true))
+		goOn := disk.stall()
+		written, writtenErr := later(putting(j, key("a"), "mine"))
+		written()
+		listed, listedErr := later(func() error { return j.BeginListing("ns").Commit(nil, true) })
+		if listed() || written() {
+			t.Error("the sync is not stalled")
+		}
+		goOn()
+		if !listed() || !written() || !errors.Is(*listedErr, journal.ErrChanged) || *writtenErr != nil {
+			t.Errorf("the listing: %v; the write: %v", *listedErr, *writtenErr)
+		}
+		expect(t, j, key("a"), journal.Value, "mine")
+		no(t, j.BeginListing("ns").Commit(nil, true))
+	})
+}

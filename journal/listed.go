@@ -210,9 +210,20 @@ func has(rows map[string]Row, name string) bool {
 	return ok
 }
 
+// isComing reports whether a write to an entry that the listing lacks waits for its sync. The write's condition was checked
+// against the state before, so no reader may see the entry absent in between.
+func (l *listed) isComing() bool {
+	return slices.ContainsFunc(l.absent, l.pending.isComing) ||
+		slices.ContainsFunc(l.removed, func(key string) bool { return l.pending.isComing(ID{Namespace: l.fill.namespace, Key: key}) })
+}
+
 // Fill adds the rows that differ to the batch, if there are any.
 func (l *listed) Fill(tx *store.Tx) error {
 	namespace := l.fill.namespace
+	if l.isComing() { // guard 8.11
+		l.unlock() // a refused change also waits for a sync
+		return ErrChanged
+	}
 	for _, other := range l.stripe(namespace).observers[namespace] {
 		other.overtaken = true
 	}
@@ -315,6 +326,9 @@ type dropping struct{ listed }
 
 // Fill adds the removals to the batch.
 func (l *dropping) Fill(tx *store.Tx) error {
+	if l.isComing() {
+		return ErrChanged
+	}
 	l.dropCopies(tx)
 	return nil
 }

@@ -134,7 +134,8 @@ func (f *ListingFill) leave() {
 // notes it in memory only.
 //
 // Errors: [ErrChanged] if, since this fill began, the journal took another listing of the namespace,
-// which may be newer, or removed an entry's row because it is unclear what upstream holds (contract 7).
+// which may be newer, or removed an entry's row because it is unclear what upstream holds (contract 7); or if a write to an
+// entry that the listing lacks waits for its sync (contract 8).
 func (f *ListingFill) Commit(rows []Row, complete bool) error {
 	if err := f.j.store.Acquire(); err != nil {
 		return err
