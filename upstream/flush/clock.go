@@ -43,7 +43,7 @@ const (
 // steps remembers how the wall clock was set while writes were pending, so that a write's time can be told by
 // the clock as it is now (contract 17). Its methods may be called concurrently.
 type steps struct {
-	epoch time.Time // origin of the monotonic times
+	clocks func() (wall, monotonic float64) // in seconds; the first is read first
 
 	mu     sync.Mutex
 	newest uint64  // this host's latest write
@@ -58,8 +58,11 @@ type step struct {
 }
 
 func newSteps() *steps {
-	now := time.Now()
-	return &steps{epoch: now, behind: upstream.Unix(now)}
+	epoch := time.Now()
+	return &steps{behind: upstream.Unix(epoch), clocks: func() (wall, monotonic float64) {
+		now := time.Now()
+		return upstream.Unix(now), now.Sub(epoch).Seconds()
+	}}
 }
 
 // wrote records that this host has just made the write seq.
@@ -71,9 +74,16 @@ func (s *steps) wrote(seq uint64) {
 	s.newest = max(s.newest, seq)
 }
 
+// moment returns how far the wall clock is ahead of the monotonic one. A machine that stands still between the reading of the
+// one and of the other, as a busy one may, does not make that a step.
 func (s *steps) moment() (behind float64) {
-	now := time.Now()
-	return upstream.Unix(now) - now.Sub(s.epoch).Seconds()
+	for _, before := s.clocks(); ; {
+		wall, after := s.clocks()
+		if after-before < leastStep/2 { // guard 19.23
+			return wall - after
+		}
+		before = after
+	}
 }
 
 func (s *steps) look(behind float64) {

@@ -87,6 +87,24 @@ func TestAWriteOfAClockThatWasSet(t *testing.T) {
 	}
 }
 
+// A process that waits for a processor between the reading of its two clocks sees no step: its write does not get an earlier
+// time.
+func TestAProcessThatWaitsBetweenItsClocks(t *testing.T) {
+	now, waits := 1000.0, 0.0
+	s := &steps{clocks: func() (wall, monotonic float64) {
+		wall = now
+		now += waits
+		waits = max(0, waits-1)
+		return wall, now
+	}}
+	s.wrote(1)
+	for _, waits = range []float64{0, leastStep, 2} {
+		if got := s.now(0, 1, 0); got != 0 || len(s.past) != 0 {
+			t.Errorf("the write is moved by %f, with %d steps", got, len(s.past))
+		}
+	}
+}
+
 // A clock that is set all the time takes no memory. The newest settings count.
 func TestStepsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
