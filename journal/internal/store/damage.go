@@ -139,7 +139,7 @@ func examine(opts Options, db *pebble.DB, m *Mark, all bool) error {
 	if err = errors.Join(err, versions.Close()); err != nil {
 		return err
 	}
-	if err := want.Compare(found); err != nil {
+	if err := want.Compare(found); err != nil { // guard 4.2
 		return err
 	}
 	return checkTables(opts, db, all) // guard 4.17
