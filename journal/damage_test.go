@@ -80,6 +80,17 @@ func (v *victim) later(files map[string]string) {
 	}
 }
 
+// holdingTables returns what keeps Pebble from making tables while it is on, until hold is closed.
+func holdingTables() (held *errorfs.Toggle, hold chan struct{}) {
+	hold = make(chan struct{})
+	return &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			<-hold
+		}
+		return nil
+	})}, hold
+}
+
 // victims returns directories: one that was closed, one whose process was killed, one whose process was
 // killed with several logs not yet in tables, and one whose log has room left, as on a real file
 // system.
@@ -88,13 +99,7 @@ func victims(t testing.TB) []*victim {
 	var all []*victim
 	for _, name := range []string{"closed", "killed", "killed with two logs", "killed with room left"} {
 		mem := vfs.NewMem()
-		hold := make(chan struct{})
-		held := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
-				<-hold
-			}
-			return nil
-		})}
+		held, hold := holdingTables()
 		v := &victim{name: name, older: make(map[string]string)}
 		j := open(t, errorfs.Wrap(mem, held))
 		fill(t, j)

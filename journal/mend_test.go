@@ -748,13 +748,7 @@ func TestMendingKeepsWritesAboveTheDamage(t *testing.T) {
 // is counted.
 func TestMendingWithoutALogKeepsNoCopies(t *testing.T) {
 	mem := vfs.NewMem()
-	hold := make(chan struct{})
-	held := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
-			<-hold
-		}
-		return nil
-	})}
+	held, hold := holdingTables()
 	j := open(t, errorfs.Wrap(mem, held))
 	put(t, j, key("pending"), "1")
 	no(t, second(j.Fill(key("copy"), observed("older"), always)))

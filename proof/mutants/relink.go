@@ -25,11 +25,15 @@ type goPackage struct {
 	Name, ForTest           string
 	GoFiles, Imports        []string
 	EmbedFiles, SFiles      []string
-	ImportMap               map[string]string
 }
 
 // path returns the import path as the compiler and the linker know it.
-func (p *goPackage) path() string { return strings.SplitN(p.ImportPath, " ", 2)[0] }
+func (p *goPackage) path() string { return pathOf(p.ImportPath) }
+
+func pathOf(importPath string) string {
+	path, _, _ := strings.Cut(importPath, " ")
+	return path
+}
 
 func (p *goPackage) isProgram() bool {
 	return p.Name == "main" && strings.HasSuffix(p.ImportPath, ".test")
@@ -53,7 +57,7 @@ func (l *lab) program(ctx context.Context, pkg, tags string) (*program, error) {
 
 func (p *program) list(ctx context.Context, root, pkg, tags string) error {
 	cmd := exec.CommandContext(ctx, "go", "list", "-trimpath", "-test", "-deps", "-export", noInlining, "-tags", tags,
-		"-json=ImportPath,Dir,Export,Name,ForTest,GoFiles,Imports,EmbedFiles,SFiles,ImportMap", pkg)
+		"-json=ImportPath,Dir,Export,Name,ForTest,GoFiles,Imports,EmbedFiles,SFiles", pkg)
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
@@ -113,7 +117,7 @@ func (l *lab) relink(ctx context.Context, dir string, changed map[string]string,
 	}
 	var imports, linked strings.Builder
 	for _, name := range of.Imports {
-		if one := p.packages[strings.SplitN(name, " ", 2)[0]]; one != nil {
+		if one := p.packages[pathOf(name)]; one != nil {
 			fmt.Fprintf(&imports, "packagefile %s=%s\n", one.path(), one.Export)
 		}
 	}

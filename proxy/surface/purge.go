@@ -93,8 +93,8 @@ func (s *Surface) deleteUpstream(ctx context.Context, of journal.ID, doc *api.Pu
 			}
 			return needsUpstream(doc, err)
 		}
-		for i := range rows {
-			if first {
+		if first {
+			for i := range rows {
 				deletes.newest = max(deletes.newest, rows[i].UpdatedAt)
 			}
 		}

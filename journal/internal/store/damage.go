@@ -30,7 +30,7 @@ type damage struct {
 	files map[string]string // what was wrong, by the name of the file
 }
 
-// meetDamage notes the damage that Pebble meets in a table. Who reads the table judges what that costs.
+// meetDamage notes the damage that Pebble meets in a table. The caller of the read decides whether the process can go on.
 func (e *engine) meetDamage(info pebble.DataCorruptionInfo) {
 	e.note(e.opts.FS.PathBase(info.Path), info.Details)
 }
@@ -58,7 +58,8 @@ func (e *engine) note(file string, err error) {
 	}
 }
 
-// Damaged notes an error of a read, if it is damage, and reports whether it is. What was to be read counts as missing.
+// Damaged reports whether a read has failed because of damage, and notes the damage. The caller then goes on as if the record
+// were not there.
 func (e *engine) Damaged(err error) bool {
 	if !IsDamage(err) {
 		return false
