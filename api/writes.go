@@ -165,6 +165,7 @@ type RestoreCounts struct {
 	Restored int `json:"restored"` // upstream has them again
 	Kept     int `json:"kept"`     // upstream had another state after all, and keeps it
 	Failed   int `json:"failed"`   // upstream refused them
+	Uncopied int `json:"uncopied"` // upstream no longer has them, and the daemon has no copy: they are lost
 }
 
 // Accepted says that the daemon trusts upstream again: POST /_botwired/restore or /_botwired/forget for
@@ -172,6 +173,7 @@ type RestoreCounts struct {
 type Accepted struct {
 	Lost       string   `json:"lost"`       // why upstream was not trusted; "" if it was
 	Namespaces []string `json:"namespaces"` // namespaces to restore upstream, by name
+	Uncopied   int      `json:"uncopied"`   // entries of these that upstream no longer has, and of which there is no copy: they are lost
 }
 
 // Forgotten says how many copies the daemon dropped when it accepted upstream's state of a namespace:

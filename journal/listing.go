@@ -81,6 +81,7 @@ type ListingFill struct {
 	believe   bool // see Believe
 	distrust  bool // see Distrust
 	dropped   int
+	uncopied  int
 	known     []knownRow // in the order in which they became known; guarded by the copies lock
 	overtaken bool       // the journal took a newer listing, or forgot an entry; guarded by the copies lock
 }
@@ -110,6 +111,10 @@ func (f *ListingFill) Distrust() { f.distrust = true }
 
 // Dropped returns how many settled copies Commit has removed.
 func (f *ListingFill) Dropped() int { return f.dropped }
+
+// Uncopied returns how many entries Commit has removed, as a person has decided, of which it had a row alone: nobody can
+// restore those.
+func (f *ListingFill) Uncopied() int { return f.uncopied }
 
 // Cancel ends the fill without an answer.
 func (f *ListingFill) Cancel() {

@@ -46,6 +46,7 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	stays := map[string]absence{}
 	switch {
 	case l.fill.decided: // guard 9.61
+		l.fill.uncopied = l.uncopied(found)
 	case l.fill.distrust:
 		stays = found.entries
 	case complete:
@@ -132,6 +133,16 @@ func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence)
 		maps.Copy(stays, recent)
 	}
 	return stays
+}
+
+// uncopied counts the entries of which there is neither a copy nor a pending write.
+func (l *listed) uncopied(found absences) (n int) {
+	for name, a := range found.entries {
+		if !a.copied && !l.pending.isPending(ID{Namespace: l.fill.namespace, Key: name}) { // guard 9.107
+			n++
+		}
+	}
+	return n
 }
 
 // lackSince reports whether a listing of only the newest rows lacks an entry that is newer than its

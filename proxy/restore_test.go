@@ -83,6 +83,29 @@ func TestRestoreGoesOnAfterARestart(t *testing.T) {
 	})
 }
 
+// Of an entry that only a list has shown there is no copy: a restoration says how many it cannot restore.
+func TestRestoreSaysWhatItCannotRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, careful)
+		s.learnMany("ns", 20)
+		for i := range 7 {
+			s.upstream.set(id("ns", fmt.Sprint("seen-", i)), "another host's")
+		}
+		s.put(id("ns", "seen-0"), "pending: it needs no restoration")
+		wantStatus(t, s.get("/memory/ns?limit=1000", "Cache-Control", "no-cache"), http.StatusOK)
+		s.upstream.wipe()
+		time.Sleep(2 * time.Minute)
+		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
+		answer := s.begin(http.MethodPost, restoring, "")
+		synctest.Wait()
+		for i := range 20 {
+			s.settle(id("ns", fmt.Sprint("key-", i)))
+		}
+		wantRestored(t, <-answer, http.StatusOK, api.Restoration{State: "over", RestoreCounts: api.RestoreCounts{Restored: 20, Uncopied: 6}})
+		wantRestored(t, s.do(http.MethodPost, restoring, ""), http.StatusOK, api.Restoration{State: "over"})
+	})
+}
+
 // A kill amid a restoration leaves the namespace with data loss until all of it is pending: the next restore has the rest.
 func TestRestoreThatIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,11 +15,12 @@ func TestRestoreCommand(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"all":  {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
-		"none": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "nothing to restore: upstream has lost nothing of ns (botwired status)\n"},
-		"some": {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":0,"waits":null}`}, cli.ExitError, "upstream has refused 2 entries: see botwired dead-letters"},
-		"late": {answer{504, `{"namespace":"ns","state":"running","restored":1,"kept":0,"failed":0,"left":3,"waits":{"why":"quota","until":null}}`}, cli.ExitError, "upstream does not have 3 entries yet: "},
-		"down": {answer{503, `{"detail":"upstream is unavailable"}`}, cli.ExitError, "upstream is unavailable"},
+		"all":      {answer{200, `{"namespace":"ns","state":"over","restored":12,"kept":1,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "12 entries restored; upstream had another value of 1 entry, which stays\n"},
+		"none":     {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"left":0,"waits":null}`}, cli.ExitOK, "nothing to restore: upstream has lost nothing of ns (botwired status)\n"},
+		"some":     {answer{200, `{"namespace":"ns","state":"over","restored":1,"kept":0,"failed":2,"left":0,"waits":null}`}, cli.ExitError, "upstream has refused 2 entries: see botwired dead-letters"},
+		"uncopied": {answer{200, `{"namespace":"ns","state":"over","restored":0,"kept":0,"failed":0,"uncopied":3,"left":0,"waits":null}`}, cli.ExitError, "3 entries cannot be restored: upstream no longer has them, and there was no copy here"},
+		"late":     {answer{504, `{"namespace":"ns","state":"running","restored":1,"kept":0,"failed":0,"left":3,"waits":{"why":"quota","until":null}}`}, cli.ExitError, "upstream does not have 3 entries yet: "},
+		"down":     {answer{503, `{"detail":"upstream is unavailable"}`}, cli.ExitError, "upstream is unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(t, map[string]answer{target: row.answer})

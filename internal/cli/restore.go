@@ -83,7 +83,7 @@ func (p *Program) restore(ctx context.Context, c *attach.Client, id entryID) (so
 }
 
 func (p *Program) reportRestore(so *api.Restoration, of entryID) error {
-	nothing := so.State == "over" && so.Restored+so.Kept+so.Failed == 0
+	nothing := so.State == "over" && so.Restored+so.Kept+so.Failed+so.Uncopied == 0
 	if nothing && of.Key != "" {
 		_, err := fmt.Fprintf(p.Stdout, "nothing to restore: %s is not gone (botwired history)\n", term.Printable(of.String()))
 		return err
@@ -112,7 +112,15 @@ func (p *Program) reportRestored(text string, so *api.Restoration) error {
 	if so.Failed > 0 {
 		return fmt.Errorf("upstream has refused %s: see botwired dead-letters", words.Plural(so.Failed, "entry"))
 	}
-	return nil
+	return lostForGood(so.Uncopied)
+}
+
+// lostForGood is the error of a restoration that could not restore some entries; nil for none.
+func lostForGood(n int) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be restored: upstream no longer has %s, and there was no copy here", words.Plural(n, "entry"), words.ByNumber(n, "it", "them"))
 }
 
 // restoreAll gives upstream back all that it has lost, and waits for the namespaces one by one.
@@ -122,10 +130,10 @@ func restoreAll(ctx context.Context, p *Program, c *attach.Client, asJSON bool) 
 			fmt.Fprintf(p.Stdout, "botwired goes on with the bucket as it is now (%s)\n", term.Printable(so.Lost))
 		}
 		if len(so.Namespaces) == 0 {
-			_, err := fmt.Fprintln(p.Stdout, "nothing to restore: upstream has lost nothing (botwired status)")
+			_, err := fmt.Fprintln(p.Stdout, "nothing to restore: upstream has lost nothing, or what it has lost is pending already (botwired status)")
 			return err
 		}
-		return restoreEach(ctx, p, c, so.Namespaces)
+		return errors.Join(restoreEach(ctx, p, c, so.Namespaces), lostForGood(so.Uncopied))
 	})
 }
 

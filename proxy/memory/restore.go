@@ -31,6 +31,7 @@ type Restored struct {
 	Restored int // upstream has them again
 	Kept     int // upstream held another state, which stays
 	Failed   int // upstream refused them
+	Uncopied int // upstream had lost them, and there was no copy
 }
 
 // Restore journals a write for each entry of a namespace with data loss that upstream's list lacks and of which there is a
@@ -40,7 +41,9 @@ type Restored struct {
 // Among the writes are those that an earlier call has journaled and upstream does not have yet.
 //
 // With anyhow, Restore does not need upstream's list: without it, it journals a write for each copy.
-func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (written []journal.Write, more bool, err error) {
+//
+// Restore adds to counts.Uncopied the entries that it cannot restore, once it believes that upstream lacks them.
+func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool, counts *Restored) (written []journal.Write, more bool, err error) {
 	m.lister.note(namespace)
 	earlier, err := m.givenBack(namespace)
 	if err != nil {
@@ -65,10 +68,15 @@ func (m *Memory) Restore(ctx context.Context, namespace string, anyhow bool) (wr
 		return err
 	}
 	if known {
+		var believed *journal.ListingFill
 		_, _, _, err = m.Look(ctx, namespace, func(fill *journal.ListingFill, rows []journal.Row) error {
 			fill.BelieveAbsences()
+			believed = fill
 			return giveBack(rows) // guard 9.105
 		})
+		if err == nil {
+			counts.Uncopied += believed.Uncopied()
+		}
 	}
 	if !known || anyhow && !more && isUnavailable(err) {
 		if err = giveBack(rows); err == nil {

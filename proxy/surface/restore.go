@@ -34,12 +34,13 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 	}
 	defer end()
 	doc, status := api.Restoration{Namespace: namespace, State: "over"}, http.StatusOK
+	counts := (*memory.Restored)(&doc.RestoreCounts)
 	for more := true; more && doc.Left == 0; {
 		var written []journal.Write
-		if written, more, err = s.giveBack(ctx, id); err != nil {
+		if written, more, err = s.giveBack(ctx, id, counts); err != nil {
 			return err
 		}
-		if doc.Left, err = s.memory.AwaitRestored(ctx, written, (*memory.Restored)(&doc.RestoreCounts)); err != nil {
+		if doc.Left, err = s.memory.AwaitRestored(ctx, written, counts); err != nil {
 			return err
 		}
 	}
@@ -54,9 +55,9 @@ func (s *Surface) restore(w http.ResponseWriter, r *http.Request, p *Parameters)
 }
 
 // giveBack journals what upstream has lost of a namespace, or of one entry. more says that there was no room for all of it.
-func (s *Surface) giveBack(ctx context.Context, id journal.ID) (written []journal.Write, more bool, err error) {
+func (s *Surface) giveBack(ctx context.Context, id journal.ID, counts *memory.Restored) (written []journal.Write, more bool, err error) {
 	if id.Key == "" {
-		return s.memory.Restore(ctx, id.Namespace, false)
+		return s.memory.Restore(ctx, id.Namespace, false, counts)
 	}
 	written, err = s.memory.RestoreEntry(id)
 	return written, false, err
@@ -164,11 +165,13 @@ func (s *Surface) restoreAll(w http.ResponseWriter, r *http.Request, p *Paramete
 	if doc.Namespaces == nil {
 		doc.Namespaces = []string{}
 	}
+	var counts memory.Restored
 	for _, namespace := range doc.Namespaces {
-		if _, _, err := s.memory.Restore(ctx, namespace, doc.Lost != ""); err != nil {
+		if _, _, err := s.memory.Restore(ctx, namespace, doc.Lost != "", &counts); err != nil {
 			return err
 		}
 	}
+	doc.Uncopied = counts.Uncopied
 	return writeDocument(w, http.StatusOK, doc)
 }
 
