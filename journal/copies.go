@@ -132,6 +132,24 @@ func (c *copies) versionOf(past *settledCopy, value string) uint64 {
 	return 0
 }
 
+// lookAgain looks for the version of a copy that is about to go, if versions were removed since the copy was read: only one that
+// is there can be gone. The caller is in the store's order, and has changed nothing in tx yet.
+func (c *copies) lookAgain(tx *store.Tx, id ID, past *settledCopy) error {
+	removals := c.removals.Load()
+	if !past.intact || past.removals == removals { // guard 9.108
+		return nil
+	}
+	r, err := tx.Reader()
+	if err != nil {
+		return err
+	}
+	kept, err := store.HoldsKey(r, record.VersionKey(id, past.version))
+	if kept {
+		past.removals = removals
+	}
+	return ignoreDamage(err)
+}
+
 // newerThan reports whether the state is another one than upstream shows, and newer.
 func (s *settledCopy) newerThan(o *Observation) bool {
 	return (s.intact && s.Value != o.Value || s.gone) && s.IsAfter(o)

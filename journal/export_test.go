@@ -364,3 +364,14 @@ func (j *Journal) HoldSnapshot() (release func()) {
 	snapshot := j.store.Snapshot()
 	return func() { _ = snapshot.Close() }
 }
+
+// CountRemoval does what the removal of somebody's version does to those who have read one. The caller is in the store's order.
+func (j *Journal) CountRemoval() { j.copies.removals.Add(1) }
+
+// CountRemovalInOrder does the same for a caller who is not.
+func (j *Journal) CountRemovalInOrder() error {
+	return j.store.Update(store.ChangeFunc(func(*store.Tx) error {
+		j.CountRemoval()
+		return nil
+	}))
+}

@@ -137,6 +137,7 @@ type filling struct {
 	state       State
 	setCopy     func(*store.Tx) // nil if the settled copy stays unchanged
 	row         *rowChange
+	gives       *settledCopy // the copy that goes, as upstream holds nothing of the entry
 }
 
 // prepare compares the answer with the known state, and prepares the changes. The caller holds the
@@ -155,6 +156,7 @@ func (f *filling) prepare(o *Observation) error {
 	if o == nil {
 		switch {
 		case past.kept:
+			f.gives = &past
 			f.setCopy = func(tx *store.Tx) { f.gone(tx, f.id, &past, unixNow()) }
 		case past.recalled && !f.trust.isSuspect(f.id.Namespace):
 			f.setCopy = func(tx *store.Tx) { f.dropNewest(tx, f.id) }
@@ -219,6 +221,11 @@ func (f *filling) Fill(tx *store.Tx) error {
 		// guard 16.27
 		f.unlock() // a refused change also waits for a sync
 		return ErrChanged
+	}
+	if f.gives != nil {
+		if err := f.lookAgain(tx, f.id, f.gives); err != nil {
+			return err
+		}
 	}
 	if f.setCopy != nil {
 		f.setCopy(tx)

@@ -224,6 +224,9 @@ func (l *listed) Fill(tx *store.Tx) error {
 		l.unlock() // a refused change also waits for a sync
 		return ErrChanged
 	}
+	if err := l.lookAgainAtDropped(tx); err != nil {
+		return err
+	}
 	for _, other := range l.stripe(namespace).observers[namespace] {
 		other.overtaken = true
 	}
@@ -248,6 +251,15 @@ func (l *listed) Fill(tx *store.Tx) error {
 		l.setRow(tx, namespace, row)
 	}
 	setHeader(tx, namespace, l.header)
+	return nil
+}
+
+func (l *listed) lookAgainAtDropped(tx *store.Tx) error {
+	for i := range l.dropped {
+		if err := l.lookAgain(tx, l.dropped[i].id, &l.dropped[i].past); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -328,6 +340,9 @@ type dropping struct{ listed }
 func (l *dropping) Fill(tx *store.Tx) error {
 	if l.isComing() {
 		return ErrChanged
+	}
+	if err := l.lookAgainAtDropped(tx); err != nil {
+		return err
 	}
 	l.dropCopies(tx)
 	return nil

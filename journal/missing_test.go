@@ -194,6 +194,31 @@ func TestWhatIsBelievedGoneIsHistory(t *testing.T) {
 			fill.Believe()
 			no(t, fill.Commit(nil, true))
 		},
+		"an answer while versions are removed": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			for i := range 600 {
+				no(t, second(j.Fill(key("%d", i), nil, func() bool {
+					j.CountRemoval()
+					return true
+				})))
+			}
+		},
+		"a decision while versions are removed": func(t *testing.T, j *journal.Journal) {
+			t.Helper()
+			fill := j.BeginListing("ns")
+			fill.Believe()
+			committed := make(chan error)
+			go func() { committed <- fill.Commit(nil, true) }()
+			for {
+				select {
+				case err := <-committed:
+					no(t, err)
+					return
+				default:
+					no(t, j.CountRemovalInOrder())
+				}
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := vfs.NewCrashableMem()
