@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/botwired/botwired/journal/internal/record"
@@ -24,10 +25,14 @@ func TestSearchLetsReadersIn(t *testing.T) {
 		p.findOldest(space)
 	}()
 	for searching := true; searching; {
-		p.readers.Lock()
-		if _, begun := space.Oldest(); begun {
+		waited := !p.readers.TryLock() // for a step
+		if waited {
+			p.readers.Lock()
+		}
+		if since, begun := space.Oldest(); waited && begun && since != 2 {
 			held++
 		}
+		runtime.Gosched() // the search waits for the lock
 		p.readers.Unlock()
 		select {
 		case <-ended:
@@ -36,7 +41,7 @@ func TestSearchLetsReadersIn(t *testing.T) {
 		}
 	}
 	if held < 5 {
-		t.Errorf("others had the lock %d times during the search", held)
+		t.Errorf("others had the lock %d times between two steps", held)
 	}
 	if since, exact := space.Oldest(); since != 2 || !exact {
 		t.Errorf("oldest is %v, exact: %v", since, exact)
