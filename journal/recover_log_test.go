@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -31,15 +33,23 @@ func TestADamagedByteInALogLosesOneWrite(t *testing.T) {
 		"blocks of equal writes": {8, 1, 1, func(int) int { return 16<<10 - 80 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem()
-			j := open(t, mem)
-			together(test.callers, func(g int) {
-				for i := g; i < test.writes; i += test.callers {
-					put(t, j, key("k%d", i), tags(i)[0]+noise(test.size(i))+tags(i)[1])
+			v := &victim{}
+			synctest.Test(t, func(t *testing.T) {
+				disk := newStalling()
+				j := open(t, disk.fs)
+				for from := 0; from < test.writes; from += test.callers {
+					goOn := disk.stall()
+					var batch sync.WaitGroup // its first write has one to itself, and the others wait for that
+					for i := from; i < min(from+test.callers, test.writes); i++ {
+						batch.Go(func() { put(t, j, key("k%d", i), tags(i)[0]+noise(test.size(i))+tags(i)[1]) })
+						synctest.Wait()
+					}
+					goOn()
+					batch.Wait()
 				}
+				j.MarkNow()
+				v.files = readAll(t, disk.fs)
 			})
-			j.MarkNow()
-			v := &victim{files: readAll(t, mem)}
 			want := make(map[string]bool)
 			for i := range test.writes {
 				want[key("k%d", i).Key] = true
