@@ -26,9 +26,10 @@ var statesOfK = `{"namespace":"ns","key":"k","revisions":[` +
 
 func TestHistory(t *testing.T) {
 	d := newDaemon(t, map[string]answer{
-		"GET /_botwired/revisions?key=k&namespace=ns":    {200, statesOfK},
-		"GET /_botwired/revisions?key=cut&namespace=ns":  {200, strings.TrimSuffix(statesOfK, "}") + `,"complete":false,"why":"so and so\u001b"}`},
-		"GET /_botwired/revisions?key=none&namespace=ns": {404, `{"detail":"no version of ns/none is known: so and so"}`},
+		"GET /_botwired/revisions?key=k&namespace=ns":       {200, statesOfK},
+		"GET /_botwired/revisions?key=cut&namespace=ns":     {200, strings.TrimSuffix(statesOfK, "}") + `,"complete":false,"why":"so and so\u001b"}`},
+		"GET /_botwired/revisions?key=none&namespace=ns":    {404, `{"detail":"no version of ns/none is known: so and so"}`},
+		"GET /_botwired/revisions?key=_.a.20b&namespace=ns": {404, `{"detail":"no version of ns/_.a.20b is known: so and so"}`},
 	})
 	wantOutput(t, at(t, d, nil, "history", "ns", "k"), ""+
 		"REVISION  STATE    WRITTEN               HOST       AUTHOR    BYTES    VALUE\n"+
@@ -41,6 +42,7 @@ func TestHistory(t *testing.T) {
 	}
 	wantFailure(t, at(t, d, nil, "diff", "ns", "cut", "4"), cli.ExitError, `revision "4" of ns/k is not here: so and so`)
 	wantFailure(t, at(t, d, nil, "history", "ns", "none"), cli.ExitError, "no version of ns/none is known: so and so")
+	wantFailure(t, at(t, d, nil, "history", "ns", "a b"), cli.ExitError, "no version of ns/a b is known: so and so")
 	wantFailure(t, botwired(t, "history", "ns"), cli.ExitUsage, "history NAMESPACE KEY")
 }
 
@@ -145,6 +147,7 @@ func TestUndoOfAScript(t *testing.T) {
 		"POST /_botwired/undo?key=k&namespace=ns&to=7":  {200, `{"now":{"revision":7,"op":"delete","value":null,"updated_at":1600000000}}`},
 		"POST /_botwired/undo?key=k&namespace=ns&to=8":  {404, `{"detail":"upstream does not keep revision 8 of ns/k"}`},
 		"POST /_botwired/undo?key=k2&namespace=ns":      {409, `{"detail":"nothing to undo: so and so"}`},
+		"POST /_botwired/undo?key=_.a.20b&namespace=ns": {409, `{"detail":"nothing to undo: ns/_.a.20b has one version"}`},
 		"POST /_botwired/undo?key=k&namespace=ns&to=99": {412, `{"detail":"Look again"}`},
 	})
 	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes"), "undone: ns/k is as in revision 5 again: 1 character, written 2020-09-13T12:26:40Z\n")
@@ -152,6 +155,7 @@ func TestUndoOfAScript(t *testing.T) {
 	wantOutput(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "7"), "undone: ns/k is as in revision 7 again: a delete, written 2020-09-13T12:26:40Z\n")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "8"), cli.ExitError, "does not keep revision 8 of ns/k")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "k2", "--yes"), cli.ExitError, "nothing to undo: so and so")
+	wantFailure(t, at(t, d, nil, "undo", "ns", "a b", "--yes"), cli.ExitError, "nothing to undo: ns/a b has one version")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--yes", "--to", "99"), cli.ExitError, "ns/k was written meanwhile, and nothing is undone")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "k"), cli.ExitUsage, "--yes")
 	wantFailure(t, at(t, d, nil, "undo", "ns", "k", "--to", "0", "--yes"), cli.ExitUsage, "expected a revision")

@@ -191,11 +191,28 @@ func askFor[T any](ctx context.Context, p *Program, c *attach.Client, r api.Requ
 	got, err := c.Read(ctx, r, answer)
 	switch {
 	case err != nil:
-		return answer, err
+		return answer, withKeyAsGiven(err, r.Query.Get("key"))
 	case asJSON:
 		return answer, term.JSON(p.Stdout, got.Body)
 	}
 	return answer, print(answer)
+}
+
+// renamed is an error whose text names a key as its user does.
+type renamed struct {
+	error
+	text string
+}
+
+func (r renamed) Error() string { return r.text }
+func (r renamed) Unwrap() error { return r.error }
+
+// withKeyAsGiven has an error of the daemon's name a key as the command line does, and not as it stands upstream.
+func withKeyAsGiven(err error, key string) error {
+	if given := keyname.Format(key); given != key {
+		return renamed{err, strings.ReplaceAll(err.Error(), key, given)}
+	}
+	return err
 }
 
 type entryID struct{ Namespace, Key string }
