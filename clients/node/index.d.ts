@@ -64,8 +64,8 @@ export interface Written {
   version: string | undefined;
   /**
    * `pending`: durable in the daemon, and not confirmed upstream. `settled`: upstream has it. With `wait` also
-   * `superseded` (a later write of another host stays) and `dead` (upstream has refused it for good: see
-   * `botwired dead-letters`). undefined if no botwired has answered.
+   * `superseded` (a later write of another host stays, and the history has this one as `lost`) and `dead` (upstream has
+   * refused it for good: see `botwired dead-letters`). undefined if no botwired has answered.
    */
   state: string | undefined;
   /** The number of the write's receipt: `/_botwired/receipts/SEQ` tells what has become of it. */
@@ -76,7 +76,10 @@ export interface Written {
 export interface Revision<T = unknown> {
   /** Names the state, for `undo`; undefined if no undo leads to it. */
   name: string | undefined;
-  /** What became of it: `pending`, `settled`, `superseded`, `dead`, `lost` (another host's later write stays), `shown` or `absent`. */
+  /**
+   * What became of it: `pending`, `settled`, `superseded`, `dead`, `lost` (another host's later write stays), `shown`, `gone`
+   * (upstream has ceased to hold it), `absent`, or `unsealed` (older than the seal).
+   */
   state: string;
   /** false: it is a delete, or upstream did not hold the entry. */
   exists: boolean;

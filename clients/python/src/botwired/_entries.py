@@ -53,8 +53,8 @@ class Written:
     """Of the entry after this write, for `if_version`. None or "" if the answer has none."""
     state: str | None
     """`pending`: durable in the daemon, and not confirmed upstream. `settled`: upstream has it. With `wait=` also
-    `superseded` (a later write of another host stays) and `dead` (upstream has refused it for good: see
-    `botwired dead-letters`). None if no botwired has answered."""
+    `superseded` (a later write of another host stays, and the history has this one as `lost`) and `dead` (upstream has
+    refused it for good: see `botwired dead-letters`). None if no botwired has answered."""
     seq: int | None = None
     """The number of the write's receipt: `/_botwired/receipts/SEQ` tells what has become of it."""
 
