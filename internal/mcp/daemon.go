@@ -61,7 +61,10 @@ const maxDetail = 500
 
 func (r *refusal) Error() string {
 	means := meanings[r.answer.Status]
+	retry := r.answer.Header.Get("Retry-After")
 	switch upstreams := r.answer.Meaning(); {
+	case r.answer.Status == http.StatusGatewayTimeout && newWritten(r.answer.Header).State == "pending": // its namespace writes through
+		means, retry = "the write is made, and goes upstream by itself: do not repeat it", ""
 	case r.answer.WantsToken():
 		means = "the botwired daemon wants its token, and this server has another one or none: a person has to set it"
 	case upstreams != "":
@@ -84,8 +87,8 @@ func (r *refusal) Error() string {
 	if text == "" {
 		text = fmt.Sprintf("the botwired daemon has refused this with status %d", r.answer.Status)
 	}
-	if after := r.answer.Header.Get("Retry-After"); after != "" {
-		text += ": try again in " + after + " s"
+	if retry != "" {
+		text += ": try again in " + retry + " s"
 	}
 	return text
 }

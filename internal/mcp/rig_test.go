@@ -143,6 +143,7 @@ func newDaemon(t *testing.T) *daemon {
 	}
 	d.state.Store(&api.UpstreamState{State: "up"})
 	opts.UpstreamState = func() api.UpstreamState { return *d.state.Load() }
+	opts.WriteThrough, opts.ConfirmWithin = func(namespace string) bool { return namespace == "through" }, 50*time.Millisecond
 	opts.ReadsRefused, opts.Metrics = reader.Refused, metrics.New(metrics.Build{})
 	d.server, err = proxy.New(opts)
 	noError(t, err)

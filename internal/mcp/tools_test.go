@@ -433,6 +433,36 @@ func TestWhatCannotBeAnswered(t *testing.T) {
 	}
 }
 
+// In a namespace that writes through, a write that upstream has not confirmed is made all the same. The tool says so: a
+// model that repeated it would append twice.
+func TestAWriteThatIsMadeIsNotToBeRepeated(t *testing.T) {
+	d := newDaemon(t)
+	c := d.overHTTP(d.serve())
+	k := args{"namespace": "through", "key": "k"}
+	with := func(value string) args { return args{"namespace": "through", "key": "k", "value": value} }
+	d.upstream.answers.Store(http.StatusServiceUnavailable)
+	for _, call := range []struct {
+		tool string
+		with args
+		then string
+	}{
+		{"memory_write", with("one"), "one"},
+		{"memory_append", with("two"), "one\ntwo"},
+		{"memory_undo", k, "one"},
+		{"memory_write", with("three"), "three"},
+		{"memory_delete", k, ""},
+	} {
+		text := c.refused(call.tool, call.with, "the write is made", "do not repeat it", "durable here and still pending")
+		if strings.Contains(text, "try again") {
+			t.Errorf("%s: %s", call.tool, text)
+		}
+		var now read
+		if c.call("memory_read", k, &now); now.Value != call.then {
+			t.Errorf("after %s: %+v", call.tool, now)
+		}
+	}
+}
+
 // A refusal of upstream's says what it means and what to do, in the words of the status.
 func TestUpstreamsRefusalsSayWhatToDo(t *testing.T) {
 	d := newDaemon(t)
