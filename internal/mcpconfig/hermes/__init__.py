@@ -21,8 +21,7 @@ from agent.memory_provider import MemoryProvider
 
 logger = logging.getLogger(__name__)
 _keepers: list[Keeper] = []  # one, from the first session on
-PAGE, PIECE = 15_000, 10_000  # characters of a full page, and of one line: both fit into a sealed entry
-QUEUE = 32 << 20  # characters that may wait in this process while the daemon is away
+PAGE, PIECE, QUEUE = 15_000, 10_000, 32 << 20  # characters: of a page and a line, to fit sealed; that may wait here
 PAUSES = (0.05, 5.0)  # seconds between attempts: the first, and the longest
 GLANCE, LATE, PATIENCE, STARTING = 0.003, 1.0, 10.0, 60.0  # seconds: a turn; a late answer; a tool or an exit; a start
 NEWEST, TEXTS, LENGTH = 30, 2_000, 4_000  # entries that are read, texts that can be recalled, characters of each
@@ -92,7 +91,8 @@ class Daemon:
                 if at == self._at:  # and no other one was found meanwhile
                     self.found.clear()
             raise
-        return answer.status_code, dict(answer.json()), answer.headers.get("Botwired-State", "")
+        is_kept = answer.headers.get("Botwired-Write", "").startswith("pending")  # 504 of a write through: durable, too
+        return 200 if is_kept else answer.status_code, dict(answer.json()), answer.headers.get("Botwired-State", "")
 
 
 class Keeper:

@@ -186,6 +186,7 @@ class Fake(BaseHTTPRequestHandler):
     entries: dict[str, Any] = {}  # noqa: RUF012  # by path, what a GET returns
     refused = "/nothing"  # what the path of a PUT has that is refused for good
     names: list[tuple[str, str]] = []  # noqa: RUF012  # the name and the value of each PUT that came
+    write = ""  # what the answer to a PUT says has become of it
     held: threading.Event | None = None  # until it is set, a PUT has no answer
 
     def do_PUT(self) -> None:
@@ -208,6 +209,8 @@ class Fake(BaseHTTPRequestHandler):
         self.send_response(status)
         if self.state:
             self.send_header("Botwired-State", self.state)
+        if self.write and self.command == "PUT":
+            self.send_header("Botwired-Write", self.write)
         self.send_header("Content-Length", str(len(body)))
         with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
             self.end_headers()
@@ -285,6 +288,23 @@ def test_a_refused_turn_is_tried_again_before_the_next(install: Install, fake: t
     kept = [json.loads(line)["assistant"] for line in handler.put[-1][1].splitlines()]
     assert kept == ["first", "second"]
     assert len({path for path, _ in handler.put}) == 1
+
+
+def test_a_turn_that_is_durable_and_waits_for_upstream_is_kept(install: Install, fake: tuple[type[Fake], str]) -> None:
+    """Where a namespace writes through, the daemon answers 504 while upstream is away, and has the write."""
+    handler, url = fake
+    install(url=url)
+    manager = hermes()
+    sys.modules[MODULE].GLANCE = 10.0  # this fake is slow
+    handler.status, handler.write, handler.state = 504, "pending; seq=7", "upstream is away"
+    for n in range(3):
+        turn(manager, n, "a", f"answer {n}")
+        wait_for(lambda: not sys.modules[MODULE]._keepers[0]._queue)
+    assert turn(manager, 3, "c", "d") == "Memory state: upstream is away"
+    manager.shutdown_all()
+    kept = [json.loads(line)["assistant"] for line in handler.names[-1][1].splitlines()]
+    assert kept == ["answer 0", "answer 1", "answer 2", "d"]
+    assert len(handler.names) == 4, "a turn that is kept is not written again"
 
 
 def test_a_turn_of_any_length_and_the_end_of_the_queue(install: Install, fake: tuple[type[Fake], str]) -> None:
