@@ -46,12 +46,23 @@ function entryOf(answer, wireKey, hasVersions) {
  * @param {Answer} answer
  */
 function keysOf(answer) {
-  const { keys } = answer.json();
-  if (!Array.isArray(keys)) throw answer.foreign();
-  return keys.map((row) => {
-    if (!isObject(row) || typeof row.key !== "string") throw answer.foreign();
-    return row.key;
-  });
+  return rowsOf(answer.json().keys, answer).map(({ key }) => key);
+}
+
+/**
+ * A page of the daemon's own listing: the keys, after which the next one begins, and whether it has all.
+ * @param {Answer} answer
+ */
+function pageOf(answer) {
+  const { entries, next, complete } = answer.json();
+  const keys = rowsOf(entries, answer).filter(({ op }) => op !== "delete").map(({ key }) => key);
+  return { keys, next: typeof next === "string" ? next : "", isComplete: complete === true };
+}
+
+/** @param {unknown} rows @param {Answer} answer @returns {{ key: string, op?: unknown }[]} */
+function rowsOf(rows, answer) {
+  if (!Array.isArray(rows) || !rows.every((row) => isObject(row) && typeof row.key === "string")) throw answer.foreign();
+  return rows;
 }
 
 /**
@@ -131,4 +142,4 @@ function unwrap(wireKey, stored) {
   return [wireKey, stored];
 }
 
-module.exports = { entryOf, isFromBotwired, keysOf, revisionOf, revisionsOf, tagOf, unwrap, wrap, writtenOf };
+module.exports = { entryOf, isFromBotwired, keysOf, pageOf, revisionOf, revisionsOf, tagOf, unwrap, wrap, writtenOf };

@@ -3,7 +3,7 @@
 // Memory: the entries of one namespace, by key.
 const { randomUUID } = require("node:crypto");
 const { addressOf, authorOf } = require("./address.js");
-const { entryOf, isFromBotwired, keysOf, revisionOf, revisionsOf, tagOf, wrap, writtenOf } = require("./entries.js");
+const { entryOf, isFromBotwired, keysOf, pageOf, revisionOf, revisionsOf, tagOf, wrap, writtenOf } = require("./entries.js");
 const { BotwiredError, Conflict, Incomplete, Refused, Unavailable, Unsupported } = require("./errors.js");
 const { isObject, sender } = require("./http.js");
 const { KEYS, NAMESPACES, isDigest } = require("./names.js");
@@ -211,14 +211,11 @@ class Memory {
       const query = new URLSearchParams({ namespace: this.#wireNamespace, after, limit: String(PAGE) });
       const { answer } = await this.#exchange({ method: "GET", path: `/_botwired/entries?${query}` });
       if (answer.status !== 200) break;
-      const { entries, next, complete } = answer.json();
-      if (!Array.isArray(entries)) throw answer.foreign();
-      more.push(...entries.filter(({ op, key }) => op !== "delete" && !known.has(key)).map(({ key }) => key));
-      if (typeof next === "string" && next !== "") {
-        after = next;
-        continue;
-      }
-      if (complete !== true) this.#warn();
+      const page = pageOf(answer);
+      for (const key of page.keys) if (!known.has(key)) more.push(key);
+      after = page.next;
+      if (after !== "") continue;
+      if (!page.isComplete) this.#warn();
       return more;
     }
     this.#warn();

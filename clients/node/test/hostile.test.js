@@ -77,6 +77,15 @@ for (const [name, body] of [
   test(`JSON with ${name}`, () => assert.rejects(memoryOf(body).get("k"), (error) => error.constructor === BotwiredError && /not one of BotWire's/.test(error.message)));
 }
 
+for (const page of [{}, { entries: {} }, { entries: [null] }, { entries: [{ op: "put" }] }]) {
+  test(`the page of keys ${JSON.stringify(page)} is no daemon's`, async () => {
+    const full = { namespace: "n", count: 1000, keys: Array.from({ length: 1000 }, (_, n) => ({ key: `k${n}`, bytes: 1, updated_at: 1 })) };
+    const answers = [new Response(JSON.stringify(full), { headers: { "cache-status": "botwired; hit" } }), new Response(JSON.stringify(page))];
+    const memory = new Memory("n", { url: "http://127.0.0.1:4", fetch: async () => answers.shift() });
+    await assert.rejects(memory.keys(), (error) => error.constructor === BotwiredError && /not one of BotWire's/.test(error.message));
+  });
+}
+
 test("a reason in FastAPI's words", async () => {
   await assert.rejects(memoryOf('{"detail":[{"type":"string_type"}]}', { status: 422 }).set("k", 1), /string_type/);
 });

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from botwired import AsyncMemory, Conflict, Memory, Refused, Unavailable, Unsupported
+from botwired import AsyncMemory, Conflict, Error, Memory, Refused, Unavailable, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +108,15 @@ def test_a_list_that_may_lack_keys() -> None:
     script = Script(httpx.Response(200, json=body, headers={"botwired-list": "incomplete", **FROM_BOTWIRED}))
     with pytest.warns(UserWarning, match="the list of 'n' may lack keys"):
         assert script.memory().list_keys() == ["a"]
+
+
+@pytest.mark.parametrize("page", [{}, {"entries": {}}, {"entries": [None]}, {"entries": [{"op": "put"}]}])
+def test_a_page_of_keys_that_is_no_daemons(page: object) -> None:
+    rows = [{"key": f"k{n}", "bytes": 1, "updated_at": 1.0} for n in range(1000)]
+    full = {"namespace": "n", "count": 1000, "keys": rows}
+    script = Script(httpx.Response(200, json=full, headers=FROM_BOTWIRED), httpx.Response(200, json=page))
+    with pytest.raises(Error, match="not one of BotWire's"):
+        script.memory().list_keys()
 
 
 def test_the_headers() -> None:

@@ -148,9 +148,20 @@ def entry_of(answer: Answer, wire_key: str, has_versions: bool) -> Entry:
 
 def keys_of(answer: Answer) -> list[str]:
     """Return the keys of a 200 to a LIST, as they are on the wire."""
-    match answer.json():
-        case {"keys": [*rows]} if all(isinstance(row, dict) and isinstance(row.get("key"), str) for row in rows):
-            return [row["key"] for row in rows]
+    return [row["key"] for row in _rows("keys", answer)]
+
+
+def page_of(answer: Answer) -> tuple[list[str], str, bool]:
+    """Return a page of the daemon's own listing: the keys, after which the next one begins, and whether it has all."""
+    keys = [row["key"] for row in _rows("entries", answer) if row.get("op") != "delete"]
+    page = answer.json()
+    return keys, str(page.get("next") or ""), page.get("complete") is True
+
+
+def _rows(name: str, answer: Answer) -> list[dict[str, Any]]:
+    match answer.json().get(name):
+        case [*rows] if all(isinstance(row, dict) and isinstance(row.get("key"), str) for row in rows):
+            return rows
     raise answer.foreign()
 
 

@@ -25,6 +25,7 @@ from botwired._entries import (
     entry_of,
     is_of_botwired,
     keys_of,
+    page_of,
     revision_of,
     revisions_of,
     seen,
@@ -218,11 +219,10 @@ class Rules:
             answer = (yield from self._exchange(Request("GET", f"/_botwired/entries?{query}"))).answer
             if answer.status != 200:
                 break
-            page = answer.json()
-            more += [e["key"] for e in page["entries"] if e.get("op") != "delete" and e["key"] not in known]
-            after = page["next"]
+            found, after, is_complete = page_of(answer)
+            more += [key for key in found if key not in known]
             if not after:
-                if not page["complete"]:
+                if not is_complete:
                     self._warn()
                 return more
         self._warn()
