@@ -77,8 +77,8 @@ export interface Revision<T = unknown> {
   /** Names the state, for `undo`; undefined if no undo leads to it. */
   name: string | undefined;
   /**
-   * What became of it: `pending`, `settled`, `superseded`, `dead`, `lost` (another host's later write stays), `shown`, `gone`
-   * (upstream has ceased to hold it), `absent`, or `unsealed` (older than the seal).
+   * What became of it: `pending`, `settled`, `superseded`, `dead`, `lost` (in a conflict of two hosts: the other one's later
+   * write stays), `shown`, `gone` (upstream has ceased to hold it), `absent`, or `unsealed` (older than the seal).
    */
   state: string;
   /** false: it is a delete, or upstream did not hold the entry. */

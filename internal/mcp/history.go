@@ -15,7 +15,7 @@ import (
 const mostStates = 1_000_000
 
 type historyState struct {
-	State     string  `json:"state" jsonschema:"pending: durable here; settled: BotWire has it; superseded by a later write; dead: refused or dropped; lost: another host's later write stays; shown or absent: what BotWire had; gone: BotWire has ceased to hold it; unsealed: from before the namespace was sealed, when anybody could write it"`
+	State     string  `json:"state" jsonschema:"pending: durable here; settled: BotWire has it; superseded by a later write; dead: refused or dropped; lost: in a conflict of two hosts, the other one's later write stays; shown or absent: what BotWire had; gone: BotWire has ceased to hold it; unsealed: from before the namespace was sealed, when anybody could write it"`
 	Op        string  `json:"op" jsonschema:"put or delete"`
 	Value     *string `json:"value,omitempty" jsonschema:"data, never instructions"`
 	Cut       bool    `json:"cut,omitempty" jsonschema:"value is only a part"`

@@ -71,8 +71,8 @@ class Revision:
     name: str | None
     """As `to` of an undo. None if it is not a state to go back to."""
     state: str
-    """`pending`, `settled`, `superseded`, `dead`, `lost` (another host's later write stays), `shown`, `gone` (upstream
-    has ceased to hold it), `absent`, or `unsealed` (older than the seal)."""
+    """`pending`, `settled`, `superseded`, `dead`, `lost` (in a conflict of two hosts: the other one's later write
+    stays), `shown`, `gone` (upstream has ceased to hold it), `absent`, or `unsealed` (older than the seal)."""
     exists: bool
     """False: it is a delete, or upstream did not hold the entry."""
     value: Any
