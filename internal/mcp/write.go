@@ -73,7 +73,7 @@ func (s *toolset) appendTool() tool {
 	return tool{
 		name: "memory_append", title: "Append to a value", effect: adds, result: resultOf[writeResult](),
 		about: "Adds a text to the end of the value under a key, or stores it if there is none. " +
-			"Others can append at the same time: nothing is lost.",
+			"Others on this machine can append at the same time: nothing is lost.",
 		arguments: s.within(keyArgument, valueArgument, argument{
 			name: "separator", most: maxSeparator,
 			about:   "Stands between what is there and the new text; a line end if it is not given.",
