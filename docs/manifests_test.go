@@ -23,6 +23,12 @@ type (
 		Repository  string            `json:"repository"`
 		License     string            `json:"license"`
 		Keywords    []string          `json:"keywords"`
+		UserConfig  map[string]struct {
+			Type        string `json:"type"`
+			Title       string `json:"title"`
+			Description string `json:"description"`
+			Required    bool   `json:"required"`
+		} `json:"userConfig"`
 	}
 	marketplace struct { // https://code.claude.com/docs/en/plugin-marketplaces
 		Name        string            `json:"name"`
@@ -103,8 +109,12 @@ func TestPluginOfClaudeCode(t *testing.T) {
 	}
 	var list servers
 	readManifest(t, &list, "clients", "claude-code", ".mcp.json")
-	if s := list.Servers["botwired"]; len(list.Servers) != 1 || s.Command != "botwired" || !slices.Equal(s.Args, []string{"mcp", "--namespace", "${MEMORY_NAMESPACE}"}) {
+	if s := list.Servers["botwired"]; len(list.Servers) != 1 || s.Command != "botwired" || !slices.Equal(s.Args, []string{"mcp", "--namespace", "${user_config.namespace}"}) {
 		t.Errorf("the servers are %+v", list)
+	}
+	// Claude Code asks for it. Without an answer, or with a variable of the shell, the server would just not start.
+	if asked := of.UserConfig["namespace"]; len(of.UserConfig) != 1 || asked.Type != "string" || asked.Title == "" || asked.Description == "" || !asked.Required {
+		t.Errorf("the plugin asks for %+v", of.UserConfig)
 	}
 	skill := readDoc(t, "../clients/claude-code/skills/memory/SKILL.md")
 	head, body, _ := strings.Cut(strings.TrimPrefix(skill, "---\n"), "\n---\n")
