@@ -167,6 +167,12 @@ func (c *Config) Sealing() (rules []string) {
 	return rules
 }
 
+// IsPublic reports whether everybody who knows the name of a namespace can read and write it upstream: BotWire has no
+// authentication, and the namespace is not sealed.
+func (c *Config) IsPublic(namespace string) bool {
+	return isBotWires(c.Upstream.URL) && !c.For(namespace).Sealed
+}
+
 // shadowed calls found for each setting of an entry that counts for no namespace: an earlier entry gives another
 // value to each one that the entry matches.
 func (c *Config) shadowed(found func(i int, o *Override, setting string)) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -282,5 +283,28 @@ func TestMCPInstallInAProject(t *testing.T) {
 	info, err := os.Stat(".mcp.json")
 	if err != nil || info.Mode().Perm() != 0o644 && runtime.GOOS != "windows" {
 		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// Hermes' provider writes every turn by itself: its user learns before the first one if everybody can read it.
+func TestMCPInstallSaysWhoReadsTheTurns(t *testing.T) {
+	i := newInstallTest(t)
+	const public = "the namespace hermes of https://botwire.dev, where everybody can read and write it. Seal hermes*"
+	wantParts(t, i.run("--client", "hermes").stderr, public)
+	key := filepath.Join(i.home, "keys")
+	if got := inHome(t, "seal", "keygen", key); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	sealed := i.write(fmt.Sprintf("seal: {key_file: %q}\nnamespaces: [{match: \"hermes*\", sealed: true}]\n", key), "sealed.yaml")
+	for _, private := range [][]string{
+		{"--client", "hermes", "--namespace", "hidden-in-3f9a"},
+		{"--client", "hermes", "--upstream", "http://127.0.0.1:2690"},
+		{"--client", "hermes", "--config", sealed},
+		{"--client", "hermes", "--remove"},
+		{"--client", "cursor"}, // its model writes where its user says
+	} {
+		if got := i.run(private...); got.code != 0 || got.stderr != "" {
+			t.Errorf("%q: %+v", private, got)
+		}
 	}
 }

@@ -209,6 +209,11 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	}
 	if !in.remove {
 		in.process.say(WarningOfCache(server.Program))
+		if client.IsProvider && *in.options.namespace == "" && in.loaded.Config.IsPublic(mcpconfig.HermesNamespace) {
+			in.process.say(fmt.Sprintf("botwired: %s keeps every turn in the namespace %s of %s, where everybody can read and write it. "+
+				"Seal %[2]s* (docs/one-memory.md), or name a namespace that nobody guesses: --namespace NAME\n",
+				client.Title, mcpconfig.HermesNamespace, in.loaded.Config.Upstream.URL))
+		}
 	}
 	done, err := client.Change(ctx, server, in.project, in.remove)
 	if err != nil {

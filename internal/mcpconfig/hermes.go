@@ -27,6 +27,9 @@ type Memory struct {
 //go:embed hermes/__init__.py hermes/plugin.yaml
 var hermes embed.FS
 
+// HermesNamespace is the namespace of Hermes' terminal, and begins those of a gateway's users, if none is named.
+const HermesNamespace = "hermes"
+
 // hermesSettings is the file of the folder that is made for each installation, in the order of its members.
 const hermesSettings = "botwired.json"
 
