@@ -134,6 +134,8 @@ function lostBy(error, limit) {
   if (codes.some((code) => code.startsWith("Z_") || code === "ZlibError")) {
     throw new BotwiredError("the answer is not one of BotWire's (it cannot be decompressed): is something else at this URL?", { cause: error });
   }
+  const denied = causes.find(({ name }) => name === "NotCapable"); // by Deno, to the whole program
+  if (denied !== undefined) throw new BotwiredError(String(denied.message), { cause: error });
   if (causes.some(({ name }) => name === "TimeoutError")) return { reason: `the answer did not end within ${limit / 1000} s`, wasSent: true, error };
   if (causes.some(({ message }) => /^bad port$|port \d+ are blocked/.test(message ?? ""))) {
     return { reason: "fetch blocks this port, so a daemon for it must listen on another one", wasSent: false, error };

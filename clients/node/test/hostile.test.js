@@ -47,6 +47,22 @@ test("a body that is too long is not kept", { timeout: 20_000 }, async (t) => {
   await assert.rejects(new Memory("n", { url }).get("k"), /the answer is longer than 64 MiB/);
 });
 
+test("a runtime that lets the program reach no server is not waited for", { timeout: 20_000 }, async () => {
+  const denied = Object.assign(new Error('Requires net access to "127.0.0.1:4", run again with the --allow-net flag'), { name: "NotCapable" });
+  let tries = 0;
+  const fetch = async () => {
+    tries++;
+    throw denied;
+  };
+  const memory = new Memory("n", { url: "http://127.0.0.1:4", fetch });
+  await assert.rejects(memory.set("k", 1), (error) => {
+    assert.ok(error instanceof BotwiredError && error.cause === denied, error);
+    assert.match(error.message, /Requires net access .* --allow-net/);
+    return true;
+  });
+  assert.equal(tries, 1);
+});
+
 test("a body that cannot be decompressed", { timeout: 20_000 }, async (t) => {
   const url = await serve(t, (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnono"));
   await assert.rejects(new Memory("n", { url }).set("k", 1), /not one of BotWire's/);
