@@ -379,6 +379,16 @@ def test_a_bad_entry_costs_only_itself(install: Install, fake: tuple[type[Fake],
     manager.shutdown_all()
 
 
+def test_without_a_daemon_at_botwire_url_it_says_how_to_start_one(install: Install) -> None:
+    install(url=f"http://127.0.0.1:{free_port()}")
+    manager = hermes()
+    sys.modules[MODULE].PATIENCE = 0.2
+    wait_for(lambda: sys.modules[MODULE]._keepers[0]._trouble)
+    turn(manager, 1, "a", "b")
+    manager.flush_pending(20)
+    assert "Connection refused: run `botwired serve`)" in turn(manager, 2, "c", "d")
+
+
 def test_a_turn_is_not_held_up_by_a_name_that_nobody_resolves(
     install: Install, fake: tuple[type[Fake], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
