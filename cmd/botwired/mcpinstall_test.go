@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -286,11 +288,14 @@ func TestMCPInstallInAProject(t *testing.T) {
 	}
 }
 
-// Hermes' provider writes every turn by itself: its user learns before the first one if everybody can read it.
-func TestMCPInstallSaysWhoReadsTheTurns(t *testing.T) {
+// Hermes' provider writes every turn by itself: it is not installed where everybody would read them, but by name.
+func TestMCPInstallMakesNoTurnsPublic(t *testing.T) {
 	i := newInstallTest(t)
-	const public = "the namespace hermes of https://botwire.dev, where everybody can read and write it. Seal hermes*"
-	wantParts(t, i.run("--client", "hermes").stderr, public)
+	const public = "the namespace hermes of https://botwire.dev, where everybody can read and write it: seal hermes*"
+	wantFailure(t, i.run("--client", "hermes"), cli.ExitUsage, public)
+	if _, err := os.Stat(filepath.Join(i.home, ".hermes")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it has written something all the same: %v", err)
+	}
 	key := filepath.Join(i.home, "keys")
 	if got := inHome(t, "seal", "keygen", key); got.code != 0 {
 		t.Fatalf("%+v", got)

@@ -194,6 +194,11 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if _, isSocket := in.loaded.Config.Socket(); isSocket && client.IsProvider {
 		return Usagef("listen = %q: %s needs an address that goes into a URL, such as 127.0.0.1:2689", in.loaded.Config.Listen, client.Title)
 	}
+	if client.IsProvider && !in.remove && *in.options.namespace == "" && in.loaded.Config.IsPublic(mcpconfig.HermesNamespace) {
+		return Usagef("%s would keep every turn in the namespace %s of %s, where everybody can read and write it: "+
+			"seal %[2]s* (docs/one-memory.md), or name a namespace that nobody guesses: --namespace NAME",
+			client.Title, mcpconfig.HermesNamespace, in.loaded.Config.Upstream.URL)
+	}
 	server, err := in.server()
 	if err != nil {
 		return err
@@ -209,11 +214,6 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	}
 	if !in.remove {
 		in.process.say(WarningOfCache(server.Program))
-		if client.IsProvider && *in.options.namespace == "" && in.loaded.Config.IsPublic(mcpconfig.HermesNamespace) {
-			in.process.say(fmt.Sprintf("botwired: %s keeps every turn in the namespace %s of %s, where everybody can read and write it. "+
-				"Seal %[2]s* (docs/one-memory.md), or name a namespace that nobody guesses: --namespace NAME\n",
-				client.Title, mcpconfig.HermesNamespace, in.loaded.Config.Upstream.URL))
-		}
 	}
 	done, err := client.Change(ctx, server, in.project, in.remove)
 	if err != nil {

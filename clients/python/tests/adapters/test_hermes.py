@@ -37,6 +37,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.delenv("BOTWIRE_URL", raising=False)
 
     def run(*flags: str, url: str = "") -> None:
+        if "--namespace" not in flags:
+            flags = ("--upstream", "http://127.0.0.1:2690", *flags)  # nobody's hermes, unlike BotWire's
         subprocess.run([BINARY, "mcp", "install", "--client", "hermes", *flags], check=True, capture_output=True)
         if url:
             monkeypatch.setenv("BOTWIRE_URL", url)
