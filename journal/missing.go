@@ -46,7 +46,7 @@ func (l *listed) findAbsent(past []Row, before record.Header, now map[string]Row
 	stays := map[string]absence{}
 	switch {
 	case l.fill.decided: // guard 9.61
-		l.fill.uncopied = l.uncopied(found)
+		l.fill.uncopied = found.uncopied()
 	case l.fill.distrust:
 		stays = found.entries
 	case complete:
@@ -135,10 +135,10 @@ func (l *listed) tooMany(found absences, was Suspect) (stays map[string]absence)
 	return stays
 }
 
-// uncopied counts the entries of which there is neither a copy nor a pending write.
-func (l *listed) uncopied(found absences) (n int) {
-	for name, a := range found.entries {
-		if !a.copied && !l.pending.isPending(ID{Namespace: l.fill.namespace, Key: name}) { // guard 9.107
+// uncopied counts the entries of which there is no copy.
+func (f absences) uncopied() (n int) {
+	for _, a := range f.entries {
+		if !a.copied {
 			n++
 		}
 	}

@@ -91,11 +91,11 @@ func TestRestoreSaysWhatItCannotRestore(t *testing.T) {
 		for i := range 7 {
 			s.upstream.set(id("ns", fmt.Sprint("seen-", i)), "another host's")
 		}
-		s.put(id("ns", "seen-0"), "pending: it needs no restoration")
 		wantStatus(t, s.get("/memory/ns?limit=1000", "Cache-Control", "no-cache"), http.StatusOK)
 		s.upstream.wipe()
 		time.Sleep(2 * time.Minute)
 		wantCacheStatus(t, s.get("/memory/ns/key-1"), "hit; detail=data-loss", "120")
+		s.put(id("ns", "seen-0"), "pending: it needs no restoration")
 		answer := s.begin(http.MethodPost, restoring, "")
 		synctest.Wait()
 		for i := range 20 {
