@@ -128,6 +128,7 @@ def test_a_later_session_recalls_what_was_said(install: Install, daemon: Server)
     recalled.encode()
 
 
+@pytest.mark.timeout(400)
 def test_upstream_is_away_and_the_daemon_is_killed_twice(install: Install, tmp_path: Path) -> None:
     took = []
     for attempt in range(5):  # for the figure, if the machine has other work, too; nothing is lost in any
