@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Value returns the n-th value of a key. Incompressible text fills it up to size bytes, so that it takes as
@@ -63,7 +64,17 @@ type Entry struct {
 	mu     sync.Mutex
 	writes []write // by number
 	floor  int     // the oldest write that a read may show if it begins now
+	raised []raise // what floor was before
 }
+
+// raise says since when the floor is higher than before.
+type raise struct {
+	at     time.Time
+	before int
+}
+
+// remembered is how far back [Entry.OldestAt] knows.
+const remembered = time.Minute
 
 type write struct{ deletes, refused bool }
 
@@ -87,7 +98,20 @@ func (e *Entry) Begin(deletes bool) int {
 func (e *Entry) Acknowledged(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.floor = max(e.floor, n)
+	e.raise(n)
+}
+
+// raise raises the floor to a write that was acknowledged or shown. The caller holds mu.
+func (e *Entry) raise(n int) {
+	if n <= e.floor {
+		return
+	}
+	now := time.Now()
+	for len(e.raised) > 0 && now.Sub(e.raised[0].at) > remembered {
+		e.raised = e.raised[1:]
+	}
+	e.raised = append(e.raised, raise{now, e.floor})
+	e.floor = n
 }
 
 // Refused records that the daemon has refused a write and kept nothing of it.
@@ -104,38 +128,74 @@ func (e *Entry) Oldest() int {
 	return e.floor
 }
 
+// OldestAt returns what Oldest has returned at a time up to a minute ago.
+func (e *Entry) OldestAt(at time.Time) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.raised {
+		if r.at.After(at) {
+			return r.before
+		}
+	}
+	return e.floor
+}
+
+// Forget permits reads to show older writes from now on, down to oldest: the later ones may have been lost.
+func (e *Entry) Forget(oldest int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if oldest < e.floor {
+		e.floor, e.raised = oldest, nil
+	}
+}
+
 // Show judges the answer to a read: a value, or that there is no entry. oldest is the result of Oldest
 // when the read began. Later reads may show nothing older.
 func (e *Entry) Show(oldest int, value string, found bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	n, err := e.judge(oldest, value, found)
+	if err == nil {
+		e.raise(n)
+	}
+	return err
+}
+
+// Allows judges an answer as Show does, and permits later reads to show older writes all the same.
+func (e *Entry) Allows(oldest int, value string, found bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, err := e.judge(oldest, value, found)
+	return err
+}
+
+// judge returns the write that an answer shows. The caller holds mu.
+func (e *Entry) judge(oldest int, value string, found bool) (n int, err error) {
 	if !found {
 		return e.absent(oldest)
 	}
 	n, whole := Number(e.Key, value)
 	switch {
 	case !whole:
-		return fmt.Errorf("shows %.60q: %w", value, ErrNobodys)
+		err = fmt.Errorf("shows %.60q: %w", value, ErrNobodys)
 	case n >= len(e.writes) || e.writes[n].deletes:
-		return fmt.Errorf("shows write %d: %w", n, ErrNobodys)
+		err = fmt.Errorf("shows write %d: %w", n, ErrNobodys)
 	case e.writes[n].refused:
-		return fmt.Errorf("shows write %d: %w", n, ErrRefused)
+		err = fmt.Errorf("shows write %d: %w", n, ErrRefused)
 	case n < oldest:
-		return fmt.Errorf("shows write %d, and write %d is the oldest that may be shown: %w", n, oldest, ErrOlder)
+		err = fmt.Errorf("shows write %d, and write %d is the oldest that may be shown: %w", n, oldest, ErrOlder)
 	}
-	e.floor = max(e.floor, n)
-	return nil
+	return n, err
 }
 
-// absent looks for a delete that explains why there is no entry. The caller holds mu.
-func (e *Entry) absent(oldest int) error {
+// absent returns the first delete that explains why there is no entry. The caller holds mu.
+func (e *Entry) absent(oldest int) (n int, _ error) {
 	for n := oldest; n < len(e.writes); n++ {
 		if e.writes[n].deletes && !e.writes[n].refused {
-			e.floor = max(e.floor, n)
-			return nil
+			return n, nil
 		}
 	}
-	return fmt.Errorf("is absent, and write %d is the oldest that may be shown: %w", oldest, ErrAbsent)
+	return 0, fmt.Errorf("is absent, and write %d is the oldest that may be shown: %w", oldest, ErrAbsent)
 }
 
 // Certain reports whether the entry exists. known is false if a write after the last acknowledged or
