@@ -177,7 +177,7 @@ quota: ## Kill the binary amid 2,000 writes, with a quota of 60 a minute
 
 # SOAK are further flags, such as -seed 7, or -think 10ms to leave the processors to other work.
 .PHONY: soak
-soak: build ## Live for SOAK_FOR with callers, kills, upstream's faults and a disk that fills
+soak: build ## Live for SOAK_FOR with callers, kills, upstream's faults, and a disk that fills and damages the journal
 	@$(GO) build -o bin/soak ./proof/soak
 	@bin/soak -for $(SOAK_FOR) $(if $(SEALED),-sealed) $(SOAK)
 

@@ -81,7 +81,8 @@ type load struct {
 	think  time.Duration // a caller's mean pause between two requests
 
 	logs     []*appended  // a writer's each
-	shortage atomic.Int64 // odd while another program fills the disk
+	shortage atomic.Int64 // odd while another program fills the disk; even and higher after damage
+	*epochs
 
 	asked      atomic.Int64
 	repeated   atomic.Int64 // requests that were made again under their name
@@ -153,17 +154,18 @@ func (l *load) write(ctx context.Context, e *numbered.Entry, rng *rand.Rand) boo
 	if rng.IntN(8) == 0 {
 		return l.delete(ctx, e)
 	}
-	n := e.Begin(false)
+	epoch, n := l.epoch(), e.Begin(false)
 	body, err := json.Marshal(map[string]string{"value": numbered.Value(e.Key, n, size(rng))})
 	if err != nil {
 		l.wrong("%s: %v", e.Key, err)
 		return false
 	}
+	shortage := l.shortage.Load()
 	a, err := l.named(ctx, http.MethodPut, e.Path(), body, e, n)
 	if err != nil {
 		return false
 	}
-	l.written(http.MethodPut, e, n, a.Status, a.Body)
+	l.within(epoch, func() { l.written(http.MethodPut, e, n, a, shortage) })
 	return true
 }
 
@@ -183,7 +185,7 @@ func (l *load) named(ctx context.Context, method, path string, body []byte, e *n
 	return a, nil
 }
 
-// plenty reports whether nobody has filled the disk since: then the daemon has not given up the names.
+// plenty reports whether nobody has filled the disk since, or damaged it: then the daemon has not given up the names.
 func (l *load) plenty(since int64) bool { return since%2 == 0 && l.shortage.Load() == since }
 
 // numberOf returns the number that the daemon has given a write.
@@ -211,37 +213,47 @@ func (l *load) untilAnswered(ctx context.Context, method, path string, body []by
 }
 
 // written notes the answer to a write.
-func (l *load) written(method string, e *numbered.Entry, n, status int, answer []byte) {
+func (l *load) written(method string, e *numbered.Entry, n int, a ask.Answer, shortage int64) {
 	switch {
-	case status == http.StatusOK:
+	case a.Status == http.StatusOK:
 		e.Acknowledged(n)
-	case status == http.StatusInsufficientStorage:
-		e.Refused(n)
+	case a.Status == http.StatusInsufficientStorage:
+		l.refused(e, n, shortage)
 		l.full.Add(1)
-	case isUnknown(status): // the daemon is stopping
+	case isUnknown(a.Status): // the daemon is stopping
 	default:
-		l.wrong("%s %s: %d %.200s", method, e.Key, status, answer)
+		l.wrong("%s %s: %d %.200s", method, e.Key, a.Status, a.Body)
+	}
+}
+
+// refused notes that a write was refused, unless it may have been made at an earlier attempt whose name is gone.
+func (l *load) refused(e *numbered.Entry, n int, shortage int64) {
+	if l.plenty(shortage) {
+		e.Refused(n)
 	}
 }
 
 func (l *load) delete(ctx context.Context, e *numbered.Entry) bool {
+	epoch, shortage := l.epoch(), l.shortage.Load()
 	oldest, n := e.Oldest(), e.Begin(true)
 	a, err := l.named(ctx, http.MethodDelete, e.Path(), nil, e, n)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false
-	case a.Status == http.StatusNotFound:
-		e.Refused(n)
-		l.judge(e, oldest, "", false)
-	default:
-		l.written(http.MethodDelete, e, n, a.Status, a.Body)
 	}
+	l.within(epoch, func() {
+		if a.Status != http.StatusNotFound {
+			l.written(http.MethodDelete, e, n, a, shortage)
+			return
+		}
+		l.refused(e, n, shortage)
+		l.judge(e, oldest, "", false)
+	})
 	return true
 }
 
 // read reads an entry, and reports whether there was an answer.
 func (l *load) read(ctx context.Context, e *numbered.Entry) bool {
-	oldest := e.Oldest()
+	epoch, oldest := l.epoch(), e.Oldest()
 	status, answer, err := l.ask(ctx, http.MethodGet, e.Path(), nil)
 	switch {
 	case err != nil:
@@ -255,7 +267,7 @@ func (l *load) read(ctx context.Context, e *numbered.Entry) bool {
 			l.wrong("GET %s: %v: %.200s", e.Key, err, answer)
 			return true
 		}
-		l.judge(e, oldest, doc.Value, status == http.StatusOK)
+		l.within(epoch, func() { l.judge(e, oldest, doc.Value, status == http.StatusOK) })
 	case isUnknown(status):
 		l.unknown.Add(1)
 	default:
@@ -285,6 +297,7 @@ type listed struct {
 
 // list compares a listing with all entries that nobody wrote to meanwhile.
 func (l *load) list(ctx context.Context, namespace string) bool {
+	epoch := l.epoch()
 	var before []listed
 	for _, e := range l.keys {
 		if there, known, writes := e.Certain(); known && e.Namespace == namespace {
@@ -308,11 +321,13 @@ func (l *load) list(ctx context.Context, namespace string) bool {
 	for _, k := range doc.Keys {
 		shown[k.Key] = true
 	}
-	for _, e := range before {
-		if _, _, writes := e.Certain(); writes == e.writes && shown[e.Key] != e.there {
-			l.wrong("LIST %s: %s is shown: %t, and is there: %t", namespace, e.Key, shown[e.Key], e.there)
+	l.within(epoch, func() {
+		for _, e := range before {
+			if _, _, writes := e.Certain(); writes == e.writes && shown[e.Key] != e.there {
+				l.wrong("LIST %s: %s is shown: %t, and is there: %t", namespace, e.Key, shown[e.Key], e.there)
+			}
 		}
-	}
+	})
 	return true
 }
 

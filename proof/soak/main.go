@@ -9,10 +9,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/botwired/botwired/internal/numbered"
 	"github.com/botwired/botwired/internal/tasks"
 )
 
@@ -77,9 +79,11 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Du
 	none := func() string { return "" }
 	s := &soak{
 		binary: binary, disk: d, up: up, rng: rng, sealing: seals, tokens: secrets,
-		direct: newCaller(func() string { return "http://" + up.address }, none),
+		direct:   newCaller(func() string { return "http://" + up.address }, none),
+		evidence: filepath.Join(apart.dir, "evidence"), letters: make(map[string]string),
+		doubted: make(map[*numbered.Entry]int), doubtedLogs: make(map[string]bool), unsent: make(map[string]bool), conflicts: make(map[string]bool),
 	}
-	s.load = &load{model: newModel(), caller: newCaller(s.base, secrets.token), seed: seed, think: think, logs: newLogs()}
+	s.load = &load{model: newModel(), caller: newCaller(s.base, secrets.token), seed: seed, think: think, logs: newLogs(), epochs: &epochs{}}
 	if err := s.restart(ctx); err != nil {
 		return err
 	}
@@ -88,6 +92,9 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Du
 	follower.Go(func() { s.follow(following) })
 	defer func() { stop(); follower.Wait() }()
 	defer func() { err = errors.Join(err, s.daemon.Load().Kill()) }()
+	if err := s.refuse(ctx); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "seed %d\n", seed)
 	err = s.live(ctx, out, lasts)
 	return errors.Join(err, s.summarize(out, err == nil))
@@ -160,13 +167,19 @@ func grown(first, last figures) error {
 	return errors.Join(errs...)
 }
 
-// summarize prints the counts. It returns an error if something was wrong, or if nothing was
+// summarize prints the counts. It returns an error if something was wrong, or if something was not
 // tried.
 func (s *soak) summarize(out io.Writer, whole bool) error {
 	l := s.load
 	fmt.Fprintf(out, "%d requests: %d without an answer, %d repeated under their names, %d writes refused by a full disk, "+
 		"%d reads of entries that nobody could know; %d kills, %d fillings, %d shortages of inodes and descriptors\n",
 		l.asked.Load(), l.unanswered.Load(), l.repeated.Load(), l.full.Load(), l.unknown.Load(), s.kills, s.fills, s.shortages)
+	fmt.Fprintln(out, &s.harm)
+	if whole {
+		if err := s.harm.tried(s.kills); err != nil {
+			return err
+		}
+	}
 	if s.sealing != nil {
 		fmt.Fprintln(out, s.watch.Count())
 		if err := s.watch.Err(); err != nil {

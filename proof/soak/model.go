@@ -33,3 +33,33 @@ func (m *model) wrongCount() int {
 	defer m.mu.Unlock()
 	return m.count
 }
+
+// epochs counts how often the daemon may have lost what it had acknowledged. An answer to a request that
+// began in an earlier epoch shows nothing.
+type epochs struct {
+	mu sync.RWMutex
+	n  int
+}
+
+func (e *epochs) epoch() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.n
+}
+
+// within judges an answer, if the epoch of its request goes on. It does not end meanwhile.
+func (e *epochs) within(epoch int, judge func()) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.n == epoch {
+		judge()
+	}
+}
+
+// end ends an epoch after what the daemon may have lost is known.
+func (e *epochs) end(forget func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.n++
+	forget()
+}

@@ -5,15 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/faulty"
+	"github.com/botwired/botwired/internal/numbered"
 	"github.com/botwired/botwired/internal/tasks"
-	"github.com/botwired/botwired/proof/supervisor"
 )
 
 const (
@@ -39,7 +41,20 @@ type soak struct {
 	fills     int
 	shortages int // of inodes and descriptors
 	rounds    int
-	letter    string // ID of the last dead letter that letters has seen
+
+	harm     harm
+	evidence string            // a copy of the journal as the last start after damage has found it
+	letters  map[string]string // the namespaces of the dead letters, by their IDs
+	// After a recovery, doubted are the entries of which older writes may be pending again, with the least that upstream
+	// holds once nothing is; doubtedLogs the paths of those to which numbers are appended. unsettled says that there may
+	// be other dead letters. All are for the rest of a round.
+	doubted     map[*numbered.Entry]int
+	doubtedLogs map[string]bool
+	// unsent are the paths of the entries that were pending when the journal may have been made anew: what was sent of them is not known, so
+	// an own write that has landed unseen passes for another host's.
+	unsent    map[string]bool
+	unsettled bool
+	conflicts map[string]bool // versions that have lost a conflict as they may, by entry and time
 }
 
 func (s *soak) base() string { return s.daemon.Load().URL() }
@@ -64,12 +79,16 @@ func (s *soak) restart(ctx context.Context) error {
 	if old := s.daemon.Load(); old != nil {
 		address = old.Address()
 	}
-	d, err := startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address, append(s.settings(), "--auth-token-file", s.tokens.file)...)
+	d, err := s.startAt(ctx, address)
 	if err != nil {
 		return err
 	}
 	s.daemon.Store(d)
 	return nil
+}
+
+func (s *soak) startAt(ctx context.Context, address string) (*daemon, error) {
+	return startDaemon(ctx, s.binary, s.disk.dir+"/data", address, s.up.address, append(s.settings(), "--auth-token-file", s.tokens.file)...)
 }
 
 // round works, heals and compares. It returns the daemon's figures at its end.
@@ -83,7 +102,10 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	err = errors.Join(err, s.free()) // a daemon that waits for room learns no new token
 	callers.Wait()
 	s.rounds++
-	if err = errors.Join(err, ctx.Err(), s.daemon.Load().Alive()); err != nil {
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return figures{}, err
+	}
+	if err := s.mend(ctx); err != nil {
 		return figures{}, err
 	}
 	if err := errors.Join(s.daemon.Load().allow(0), s.up.be(mode{Mode: faulty.Healthy})); err != nil {
@@ -92,9 +114,18 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	if err := s.drained(ctx); err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.letters(ctx), s.compare(ctx), s.load.compareLogs(ctx)); err != nil {
+	if err := errors.Join(s.readLetters(ctx, s.unsettled), s.lost(ctx), s.compare(ctx), s.load.compareLogs(ctx)); err != nil {
 		return figures{}, err
 	}
+	if s.unsettled {
+		if err := s.refuse(ctx); err != nil {
+			return figures{}, err
+		}
+	}
+	clear(s.doubted)
+	clear(s.doubtedLogs)
+	clear(s.unsent)
+	s.unsettled = false
 	s.load.caller.http.CloseIdleConnections()
 	_ = tasks.Sleep(ctx, upstreamTimeout+time.Second) // the last requests that hang end
 	return s.daemon.Load().measure(ctx, s.load.caller)
@@ -103,7 +134,7 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 // disturb changes the daemon's surroundings until ctx ends.
 func (s *soak) disturb(ctx context.Context, kill bool) error {
 	for tasks.Sleep(ctx, time.Duration(500+s.rng.IntN(1500))*time.Millisecond) == nil {
-		if err := s.daemon.Load().Alive(); err != nil {
+		if err := s.alive(ctx); err != nil {
 			return err
 		}
 		if err := errors.Join(s.daemon.Load().allow(0), s.up.be(modes[s.rng.IntN(len(modes))])); err != nil {
@@ -137,15 +168,20 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 			}
 			s.shortages++
 		case (n == 3 || n == 4) && kill:
-			end := s.daemon.Load().Kill
-			if n == 4 {
-				end = func() error { return supervisor.Stop(s.daemon.Load().Process, stopLimit) }
-			}
-			if err := end(); err != nil {
+			if err := s.end(n == 3); err != nil {
 				return err
 			}
 			s.kills++
-			if err := s.restart(context.WithoutCancel(ctx)); err != nil {
+			if s.rng.IntN(2) == 0 {
+				if err := s.damage(); err != nil {
+					return err
+				}
+			}
+			if err := s.revive(ctx, false); err != nil {
+				return err
+			}
+		case n == 5 && kill:
+			if err := s.damage(); err != nil {
 				return err
 			}
 		}
@@ -159,15 +195,9 @@ type status struct {
 	Rebuilding bool
 }
 
-func (s *soak) status(ctx context.Context) (doc status, err error) {
-	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/status", nil)
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("status: %d %.200s", code, answer)
-	}
-	if err != nil {
-		return doc, err
-	}
-	return doc, json.Unmarshal(answer, &doc)
+func statusOf(ctx context.Context, c *caller) (doc status, err error) {
+	err = get(ctx, c, "/_botwired/status", &doc)
+	return doc, err
 }
 
 // drained waits until the daemon has carried upstream what it holds.
@@ -176,7 +206,7 @@ func (s *soak) drained(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
 	for {
-		now, err := s.status(ctx)
+		now, err := statusOf(ctx, s.load.caller)
 		if err == nil && now.Pending == 0 && !now.Rebuilding {
 			return nil
 		}
@@ -187,50 +217,40 @@ func (s *soak) drained(ctx context.Context) error {
 	}
 }
 
-// letters expects no further dead letter: upstream refuses no write for good, and no other host writes.
-func (s *soak) letters(ctx context.Context) error {
-	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/dead-letters?limit=10000&after="+s.letter, nil)
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("%d %.200s", code, answer)
+// mend has all damage found that is left, so that the journal is sound.
+func (s *soak) mend(ctx context.Context) error {
+	if len(s.harm.open) == 0 {
+		return s.daemon.Load().Alive()
 	}
-	if err != nil {
-		return fmt.Errorf("dead letters: %w", err)
+	if s.daemon.Load().Alive() == nil {
+		if err := s.end(s.rng.IntN(2) == 0); err != nil {
+			return err
+		}
+	} else if err := s.metDamage(s.daemon.Load(), s.daemon.Load().Alive()); err != nil {
+		return err
 	}
-	var doc struct {
-		Letters []struct {
-			ID, Kind, Namespace, Key, Error string
-		} `json:"dead_letters"`
-	}
-	if err := json.Unmarshal(answer, &doc); err != nil {
-		return fmt.Errorf("dead letters: %w", err)
-	}
-	for _, l := range doc.Letters {
-		s.letter = l.ID
-		s.load.wrong("a dead letter of %s/%s: %s: %s", l.Namespace, l.Key, l.Kind, l.Error)
-	}
-	return s.lost(ctx)
+	return s.revive(ctx, true)
 }
 
-// lost expects that nothing has lost a conflict.
+// lost expects that nothing has lost a conflict, but for what a recovery may have brought back.
 func (s *soak) lost(ctx context.Context) error {
-	code, answer, err := s.load.caller.do(ctx, http.MethodGet, "/_botwired/revisions/lost?limit=10", nil)
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("%d %.200s", code, answer)
+	var doc api.Lost
+	if err := get(ctx, s.load.caller, "/_botwired/revisions/lost?limit=1000", &doc); err != nil {
+		return err
 	}
-	var doc struct {
-		Lost []struct {
-			Namespace, Key string
-			Here           bool
-		}
-	}
-	if err == nil {
-		err = json.Unmarshal(answer, &doc)
-	}
-	if err != nil {
-		return fmt.Errorf("lost: %w", err)
+	doubted := maps.Clone(s.doubtedLogs)
+	for e := range s.doubted {
+		doubted[e.Path()] = true
 	}
 	for _, l := range doc.Lost {
-		s.load.wrong("a version of %s/%s has lost a conflict, which this daemon has written: %t", l.Namespace, l.Key, l.Here)
+		path := numbered.NewEntry(l.Namespace, l.Key).Path()
+		version := fmt.Sprint(path, " ", l.UpdatedAt)
+		if doubted[path] || s.unsent[path] && !l.Here {
+			s.conflicts[version] = true
+		}
+		if !s.conflicts[version] {
+			s.load.wrong("a version of %s has lost a conflict, which this daemon has written: %t", path, l.Here)
+		}
 	}
 	return nil
 }
@@ -238,6 +258,7 @@ func (s *soak) lost(ctx context.Context) error {
 // compare reads every entry from upstream and from the daemon.
 func (s *soak) compare(ctx context.Context) error {
 	for _, e := range s.load.keys {
+		e.Acknowledged(s.doubted[e])
 		oldest := e.Oldest()
 		code, there, err := s.direct.do(ctx, http.MethodGet, s.path(e), nil)
 		if err != nil {
@@ -259,6 +280,11 @@ func (s *soak) compare(ctx context.Context) error {
 		}
 		if !s.load.read(ctx, e) {
 			return errors.Join(errors.New("the daemon does not answer"), s.daemon.Load().Alive())
+		}
+	}
+	for range looksBack {
+		if err := s.lookBack(ctx, s.load.keys[s.rng.IntN(len(s.load.keys))]); err != nil {
+			return err
 		}
 	}
 	return nil

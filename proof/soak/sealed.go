@@ -34,6 +34,14 @@ func (s *sealing) settings() []string {
 	return []string{"--seal-key-file", s.file, "--namespaces", `[{"match":"*","sealed":true}]`}
 }
 
+// name returns a namespace's name upstream.
+func (s *sealing) name(namespace string) string {
+	if s == nil {
+		return namespace
+	}
+	return s.keys.For(namespace).Name()
+}
+
 // path returns an entry's path upstream.
 func (s *sealing) path(e *numbered.Entry) string {
 	if s == nil {

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -47,6 +50,7 @@ type upstream struct {
 	server  *faulty.Server
 	address string
 	memory  *selfhost.Server
+	refused map[string]bool // the paths of the namespaces that it refuses
 	mode    atomic.Pointer[mode]
 }
 
@@ -62,7 +66,31 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.answers(u, w, r)
 		return
 	}
+	u.serve(w, r)
+}
+
+// serve answers as BotWire does. One namespace it refuses for good.
+func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPut && u.refused[path.Dir(r.URL.Path)] {
+		says(http.StatusUnprocessableEntity, "application/json", `{"detail":"this namespace takes nothing"}`)(u, w, r)
+		return
+	}
 	u.memory.Handler().ServeHTTP(w, r)
+}
+
+// holds returns what upstream holds of a path, whatever its mode. found is false if there is nothing.
+func (u *upstream) holds(at string) (value string, found bool, err error) {
+	answer := httptest.NewRecorder()
+	u.memory.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost"+at, nil))
+	switch answer.Code {
+	case http.StatusNotFound:
+		return "", false, nil
+	case http.StatusOK:
+		var doc struct{ Value string }
+		err = json.Unmarshal(answer.Body.Bytes(), &doc)
+		return doc.Value, true, err
+	}
+	return "", false, fmt.Errorf("upstream: GET %s: %d %.200s", at, answer.Code, answer.Body)
 }
 
 // slowly answers within maxDelay, or not at all if this process stood still.
@@ -72,7 +100,7 @@ func (u *upstream) slowly(w http.ResponseWriter, r *http.Request) {
 	if time.Since(arrived) > 2*maxDelay {
 		panic(http.ErrAbortHandler)
 	}
-	u.memory.Handler().ServeHTTP(w, r)
+	u.serve(w, r)
 }
 
 // losing answers reads, and carries all writes out. It answers a third of them, answers another third with 500,
@@ -81,10 +109,10 @@ func (u *upstream) losing(w http.ResponseWriter, r *http.Request) {
 	chance := rand.IntN(3)
 	switch {
 	case r.Method == http.MethodGet || chance == 0:
-		u.memory.Handler().ServeHTTP(w, r)
+		u.serve(w, r)
 		return
 	case chance == 1:
-		u.memory.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		u.serve(httptest.NewRecorder(), r)
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -97,7 +125,7 @@ func (u *upstream) losing(w http.ResponseWriter, r *http.Request) {
 // bytewise sends an answer a few bytes at a time.
 func (u *upstream) bytewise(w http.ResponseWriter, r *http.Request) {
 	answer := httptest.NewRecorder()
-	u.memory.Handler().ServeHTTP(answer, r)
+	u.serve(answer, r)
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	body := answer.Body.Bytes()
@@ -123,7 +151,10 @@ func newUpstream(ctx context.Context, dir string, rng *rand.Rand, sealed *sealin
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{memory: memory}
+	u := &upstream{memory: memory, refused: make(map[string]bool)}
+	for n := range refusedWrites {
+		u.refused["/memory/"+sealed.name(refusedEntry(n).Namespace)] = true
+	}
 	listen, at := faulty.Connections(ctx, faulty.OwnHost()+":0")
 	if sealed != nil {
 		listen = watched(listen, &sealed.watch)
