@@ -322,8 +322,12 @@ const looksBack = 10
 func (s *soak) lookBack(ctx context.Context, e *numbered.Entry) error {
 	var doc api.Revisions
 	path := "/_botwired/revisions?" + url.Values{"namespace": {e.Namespace}, "key": {e.Key}}.Encode()
-	if err := get(ctx, s.load.caller, path, &doc); err != nil {
+	code, answer, err := s.load.caller.do(ctx, http.MethodGet, path, nil)
+	if err != nil || code == http.StatusNotFound { // it is bounded, and damage may have taken it
 		return err
+	}
+	if err := json.Unmarshal(answer, &doc); code != http.StatusOK || err != nil {
+		s.load.wrong("GET %s: %d %.200s (%v)", path, code, answer, err)
 	}
 	for _, r := range doc.Revisions {
 		if r.Value == nil {
