@@ -329,7 +329,7 @@ func (s *soak) sawMending(d *daemon) error {
 
 // sound notes that the journal was made anew. The damaged one must be there, and is one of so many.
 func (s *soak) sound(kept string, atMost int) error {
-	s.harm.open = nil
+	s.harm.open, s.anew = nil, true
 	if _, err := os.Stat(filepath.Join(kept, "MARK")); err != nil {
 		return fmt.Errorf("the damaged directory is not kept: %w", err)
 	}

@@ -24,8 +24,8 @@
 // Where such an answer is wrong, the journal as the start has found it stays in a directory that the command names.
 //
 // Nobody else writes to upstream, which refuses some writes of the beginning for good. Any other dead letter is wrong, and
-// so is a write that has lost against another host's. (Once the journal was made anew, a write of the daemon's own that has
-// landed unseen passes for another host's.)
+// so is a write that has lost against another host's. (Once the journal was made anew, a write of the daemon's own that is
+// upstream passes for another host's, until somebody has read it.)
 //
 // Callers name their writes, and repeat them until they are answered: a write that is made twice is wrong. The
 // daemon's token changes: a stream that goes on with the old one is wrong.

@@ -81,7 +81,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Du
 		binary: binary, disk: d, up: up, rng: rng, sealing: seals, tokens: secrets,
 		direct:   newCaller(func() string { return "http://" + up.address }, none),
 		evidence: filepath.Join(apart.dir, "evidence"), letters: make(map[string]string),
-		doubted: make(map[*numbered.Entry]int), doubtedLogs: make(map[string]bool), unsent: make(map[string]bool), conflicts: make(map[string]bool),
+		doubted: make(map[*numbered.Entry]int), doubtedLogs: make(map[string]bool), conflicts: make(map[string]bool),
 	}
 	s.load = &load{model: newModel(), caller: newCaller(s.base, secrets.token), seed: seed, think: think, logs: newLogs(), epochs: &epochs{}}
 	if err := s.restart(ctx); err != nil {

@@ -65,7 +65,6 @@ func (s *soak) examine(ctx context.Context, d *daemon, may *loss) error {
 	pending := make(map[string]bool)
 	for _, p := range doc.Pending {
 		pending[p.Namespace+"/"+p.Key] = true
-		s.unsent[numbered.NewEntry(p.Namespace, p.Key).Path()] = true
 	}
 	look := func(e *numbered.Entry) (h held, err error) {
 		if h.upstream.value, h.upstream.found, err = s.up.holds(s.path(e)); err != nil {

@@ -50,9 +50,9 @@ type soak struct {
 	// be other dead letters. All are for the rest of a round.
 	doubted     map[*numbered.Entry]int
 	doubtedLogs map[string]bool
-	// unsent are the paths of the entries that were pending when the journal may have been made anew: what was sent of them is not known, so
-	// an own write that has landed unseen passes for another host's.
-	unsent    map[string]bool
+	// anew says that the journal was made anew. What was sent is not known then, and copies are gone, so that a write of
+	// the daemon's own that is upstream passes for another host's, until it was read (contract 17).
+	anew      bool
 	unsettled bool
 	conflicts map[string]bool // versions that have lost a conflict as they may, by entry and time
 }
@@ -124,8 +124,7 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	}
 	clear(s.doubted)
 	clear(s.doubtedLogs)
-	clear(s.unsent)
-	s.unsettled = false
+	s.unsettled, s.anew = false, false
 	s.load.caller.http.CloseIdleConnections()
 	_ = tasks.Sleep(ctx, upstreamTimeout+time.Second) // the last requests that hang end
 	return s.daemon.Load().measure(ctx, s.load.caller)
@@ -245,7 +244,7 @@ func (s *soak) lost(ctx context.Context) error {
 	for _, l := range doc.Lost {
 		path := numbered.NewEntry(l.Namespace, l.Key).Path()
 		version := fmt.Sprint(path, " ", l.UpdatedAt)
-		if doubted[path] || s.unsent[path] && !l.Here {
+		if doubted[path] || s.anew && !l.Here {
 			s.conflicts[version] = true
 		}
 		if !s.conflicts[version] {
