@@ -165,9 +165,9 @@ func (n *node) lost(id journal.ID) (out []loser, err error) {
 					break
 				}
 			}
-		} else { // the last state that upstream had shown when it lost
+		} else { // what upstream had shown last when it lost; a nearly full disk does not keep that
 			for _, by := range versions {
-				if by.Shown && !by.Apart && by.Seq <= v.Order {
+				if by.Shown && !by.Apart && v.Seq < by.Seq && by.Seq <= v.Order {
 					l.winner, l.known = by.Value, true
 					break
 				}
