@@ -10,8 +10,9 @@ import (
 	"unsafe"
 )
 
-// diskSize is large enough for all that the callers write, and small enough to be filled.
-const diskSize = 256 << 20
+// diskSize is large enough for all that the callers write, with two damaged journals and the new one of a start that mends, and
+// small enough to be filled.
+const diskSize = 640 << 20
 
 // diskInodes bounds how many files there may be on it.
 const diskInodes = 4000
