@@ -67,7 +67,7 @@ func (s *soak) examine(ctx context.Context, d *daemon, may *loss) error {
 		pending[p.Namespace+"/"+p.Key] = true
 	}
 	look := func(e *numbered.Entry) (h held, err error) {
-		if h.upstream.value, h.upstream.found, err = s.up.holds(s.path(e)); err != nil {
+		if h.upstream.value, h.upstream.found, err = s.up.holds(ctx, s.path(e)); err != nil {
 			return h, err
 		}
 		if h.upstream.value, err = s.open(e, h.upstream.value); err != nil {

@@ -79,9 +79,9 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // holds returns what upstream holds of a path, whatever its mode. found is false if there is nothing.
-func (u *upstream) holds(at string) (value string, found bool, err error) {
+func (u *upstream) holds(ctx context.Context, at string) (value string, found bool, err error) {
 	answer := httptest.NewRecorder()
-	u.memory.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost"+at, nil))
+	u.memory.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+at, nil))
 	switch answer.Code {
 	case http.StatusNotFound:
 		return "", false, nil
