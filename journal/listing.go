@@ -112,8 +112,8 @@ func (f *ListingFill) Distrust() { f.distrust = true }
 // Dropped returns how many settled copies Commit has removed.
 func (f *ListingFill) Dropped() int { return f.dropped }
 
-// Uncopied returns how many entries Commit has removed, as a person has decided, of which it had a row alone: nobody can
-// restore those.
+// Uncopied returns how many of the entries that Commit has removed had no copy. Nobody can restore these. It counts them
+// only if a person has decided: see BelieveAbsences.
 func (f *ListingFill) Uncopied() int { return f.uncopied }
 
 // Cancel ends the fill without an answer.

@@ -141,7 +141,7 @@ func (d damage) in(dir string, rng *rand.Rand) (done bool, err error) {
 	return err == nil, err
 }
 
-// end ends the daemon with a kill, or stops it. One that meets damage may end by itself.
+// end kills the daemon, or stops it. It is no error if the daemon meets damage first and ends by itself.
 func (s *soak) end(kill bool) error {
 	d := s.daemon.Load()
 	if kill {

@@ -55,7 +55,8 @@ type held struct {
 }
 
 // examine compares what a daemon without callers and upstream holds with what it owes: each write that it has
-// acknowledged is upstream or pending, unless it may be lost. What may be lost may be read no longer, from now on.
+// acknowledged is upstream or pending, unless it may be lost. Afterwards, readers may get older writes of the entries
+// that have lost something.
 func (s *soak) examine(ctx context.Context, d *daemon, may *loss) error {
 	c := s.callerOf(d)
 	var doc api.Pending

@@ -50,8 +50,8 @@ type soak struct {
 	// be other dead letters. All are for the rest of a round.
 	doubted     map[*numbered.Entry]int
 	doubtedLogs map[string]bool
-	// anew says that the journal was made anew. What was sent is not known then, and copies are gone, so that a write of
-	// the daemon's own that is upstream passes for another host's, until it was read (contract 17).
+	// anew says that the journal was made anew. The daemon then has no copies, and does not know what it has sent. It takes
+	// its own write for another host's until it has read it upstream (contract 17).
 	anew      bool
 	unsettled bool
 	conflicts map[string]bool // versions that have lost a conflict as they may, by entry and time

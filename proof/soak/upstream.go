@@ -78,7 +78,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	u.memory.Handler().ServeHTTP(w, r)
 }
 
-// holds returns what upstream holds of a path, whatever its mode. found is false if there is nothing.
+// holds returns the value that upstream holds at a path, even while upstream answers nobody. found is false if it holds none.
 func (u *upstream) holds(ctx context.Context, at string) (value string, found bool, err error) {
 	answer := httptest.NewRecorder()
 	u.memory.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+at, nil))
