@@ -224,9 +224,6 @@ func (l *listed) Fill(tx *store.Tx) error {
 		l.unlock() // a refused change also waits for a sync
 		return ErrChanged
 	}
-	if err := l.lookAgainAtDropped(tx); err != nil {
-		return err
-	}
 	for _, other := range l.stripe(namespace).observers[namespace] {
 		other.overtaken = true
 	}
@@ -238,11 +235,13 @@ func (l *listed) Fill(tx *store.Tx) error {
 		l.readers.changed(Change{ID: ID{Namespace: namespace}}) // guard 8.7
 		return nil
 	}
+	if err := l.dropCopies(tx); err != nil {
+		return err
+	}
 	if l.replaces {
 		dropListing(tx, namespace)
 	}
 	l.past = l.trust.note(namespace, l.header.Suspect)
-	l.dropCopies(tx)
 	l.dropNewests(tx, l.forgets)
 	for _, key := range l.removed {
 		tx.Delete(record.RowKey(namespace, key))
@@ -254,23 +253,19 @@ func (l *listed) Fill(tx *store.Tx) error {
 	return nil
 }
 
-func (l *listed) lookAgainAtDropped(tx *store.Tx) error {
+// dropCopies moves the copies of the absent entries to the history, except those that a pending
+// write is based on. If some copies of the namespace cannot be read, it cannot tell which of them
+// upstream still holds. Then it removes all copies, unless the namespace is suspect. It is the first change in tx.
+func (l *listed) dropCopies(tx *store.Tx) error {
 	for i := range l.dropped {
 		if err := l.lookAgain(tx, l.dropped[i].id, &l.dropped[i].past); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// dropCopies moves the copies of the absent entries to the history, except those that a pending
-// write is based on. If some copies of the namespace cannot be read, it cannot tell which of them
-// upstream still holds. Then it removes all copies, unless the namespace is suspect.
-func (l *listed) dropCopies(tx *store.Tx) {
 	if l.unread && l.header.Suspect.Since == 0 { // guard 9.58
 		// guard 7.2
 		tx.DeletePrefix(record.Within(record.SettledPrefix, l.fill.namespace))
-		return // guard 7.2b
+		return nil // guard 7.2b
 	}
 	for i := range l.dropped {
 		d := &l.dropped[i]
@@ -285,6 +280,7 @@ func (l *listed) dropCopies(tx *store.Tx) {
 			l.gone(tx, d.id, &d.past, l.fill.startedAt)
 		}
 	}
+	return nil
 }
 
 // droppedAtOnce bounds how many copies, or rows one by one, one change removes: readers wait for it.
@@ -341,11 +337,7 @@ func (l *dropping) Fill(tx *store.Tx) error {
 	if l.isComing() {
 		return ErrChanged
 	}
-	if err := l.lookAgainAtDropped(tx); err != nil {
-		return err
-	}
-	l.dropCopies(tx)
-	return nil
+	return l.dropCopies(tx)
 }
 
 // Applied makes readers wait until the change is durable.
