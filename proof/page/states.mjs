@@ -57,6 +57,7 @@ export async function lossIsShown(inVisit, look) {
       await visit.click("Restore planner", "dialog");
       await visit.shows(".sentence.ok h1", "Everything is safe");
       await agrees(visit, "up");
+      await daemon.flush(); // they are safe here before upstream has them
       for (let i = 0; i < ENTRIES; i++) assert.equal(await daemon.readUpstream(`planner/item-${i}`), `kept ${i}`);
       await visit.go(daemon.url, "memory/planner");
       await page.locator(".entries .dot.settled").first().waitFor();
