@@ -82,7 +82,7 @@ func (c *copies) settled(w Write, past settledCopy) (fill func(tx *store.Tx, new
 	}
 	return func(tx *store.Tx, newerWaits bool, absentAt float64) {
 		if !past.kept {
-			o.AbsentAt = absentAt
+			o.AbsentAt = max(absentAt, w.AbsentAt) // guard 13.111
 		}
 		c.unname(&past)
 		if newerWaits && w.removals != c.removals.Load() { // guard 3.40

@@ -95,7 +95,7 @@ function Namespaces({ daemon, chosen }) {
           <a href=${`#/memory/${n.namespace}`} aria-current=${n.namespace === chosen ? "true" : null}>
             <span class="name">${n.namespace}</span>
             <span class="note">${n.trouble && html`<b class="trouble"><i class=${`dot ${n.trouble.tone}`} aria-hidden="true"></i>${n.trouble.word}</b> · `}${n.sealed && "sealed · "}${n.entries_at_least && "more than "}${count(n.entries, "entry", "entries")}${n.pending > 0 && html` · <b>${number(n.pending)} pending</b>`}</span>
-            <span class="figure">${bytes(n.bytes)}</span>
+            <span class="figure">${n.bytes > 0 && bytes(n.bytes)}</span>
           </a>
         </li>`)}</ul>
       ${list.value?.next && html`<${More} show=${() => { more(); list.again(); }} />`}
