@@ -83,6 +83,9 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		c.outcome = memory.WasEnded
 		refusal = errShuttingDown // or the caller has gone and reads nothing
+	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrClosed): // guard 2.15
+		c.outcome = memory.WasEnded
+		refusal = errDiskFailed
 	default:
 		c.outcome = memory.WasFailed
 		s.metrics.Failed.Inc()
@@ -106,5 +109,8 @@ func notAnswered(err error) string {
 	}
 	return said
 }
+
+// errDiskFailed is for those who ask while the process ends (contract 2).
+var errDiskFailed = wire.Unavailable(time.Second, "botwired ends, as its disk has failed or damaged its journal. Whether a write without another answer is kept shows after the next start")
 
 var errShuttingDown = wire.Unavailable(time.Second, "shutting down")
