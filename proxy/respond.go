@@ -83,7 +83,7 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		c.outcome = memory.WasEnded
 		refusal = errShuttingDown // or the caller has gone and reads nothing
-	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrClosed): // guard 2.15
+	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrClosed): // guard 2.16
 		c.outcome = memory.WasEnded
 		refusal = errDiskFailed
 	default:
