@@ -12,7 +12,7 @@ import (
 
 // diskSize is large enough for all that the callers write, with two damaged journals and the new one of a start that mends, and
 // small enough to be filled.
-const diskSize = 640 << 20
+const diskSize = 1536 << 20
 
 // diskInodes bounds how many files there may be on it.
 const diskInodes = 4000
