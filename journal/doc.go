@@ -25,18 +25,22 @@
 // It knows nothing about HTTP, retries or the kind of upstream. A dead letter keeps the status
 // with which upstream refused the write; the journal does not interpret it.
 //
-// # Layers
+// # Rooms
 //
-//	journal           the API
+// The journal is a façade over two rooms that share one store:
+//
+//	journal           opens the store, and tells the stories in which both rooms have a part
+//	queue             pending writes, admission, dead letters, receipts, names of requests
+//	entries           settled copies, listings, versions, retention, eviction
 //	internal/pending  the index of pending writes: pure memory
 //	internal/store    one order, one sync for all, marks and checks, over Pebble
 //	internal/walk     keys and namespaces in order, from a snapshot
 //	internal/record   keys, values and checksums, byte by byte: pure
 //	internal/recovery examines and salvages directories
 //
-// A PUT goes down and up these layers. [Journal.Append] passes a change to the store, which
-// puts it in order. The change admits the write and adds it to the gathering batch. One sync
-// makes the batch durable. Then the change shows the write in the index.
+// The entries know the queue, because a pending write says what an entry is; the queue does not know the entries. Both have a
+// part in these stories, which the façade tells: a delete (append.go), a write's end (settle.go), a lookup (lookup.go), room
+// on the disk (maintain.go), and a purge (purge.go).
 //
 // # Locks
 //

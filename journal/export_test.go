@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/botwired/botwired/journal/entries"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
 )
 
 // EntryMemory is the number of bytes that the budget counts for a pending write on top of its
 // namespace, key and value.
-const EntryMemory = entryMemory
+const EntryMemory = queue.EntryBytes
 
 // WithoutPause returns o without the pauses for a full disk.
 func WithoutPause(o Options) Options {
@@ -25,7 +25,7 @@ func WithoutPause(o Options) Options {
 }
 
 // ChangeLater makes a change that no caller waits for.
-func (j *Journal) ChangeLater(id ID) error {
+func (j *Journal) ChangeLater(id queue.ID) error {
 	return j.store.Later(func(tx *store.Tx) error {
 		tx.Delete(record.EntryKey(record.LeftPrefix, id))
 		return nil
@@ -34,7 +34,7 @@ func (j *Journal) ChangeLater(id ID) error {
 
 // Rebuild runs the part of [Journal.Run] that builds the index.
 func (j *Journal) Rebuild(ctx context.Context) error {
-	return j.use(func() error { return j.rebuild(ctx) })
+	return j.store.Use(func() error { return j.rebuild(ctx) })
 }
 
 // errChecked makes the store refuse the change that runs a check.
@@ -74,8 +74,8 @@ func (j *Journal) check(tx *store.Tx) error {
 		return err
 	}
 	defer func() { _ = versions.Close() }()
-	var last ID
-	found, err := store.Count(db, func(id ID, v record.Pending) error {
+	var last queue.ID
+	found, err := store.Count(db, func(id queue.ID, v record.Pending) error {
 		if last == id {
 			return fmt.Errorf("%s has two pending records", id)
 		}
@@ -92,27 +92,7 @@ func (j *Journal) check(tx *store.Tx) error {
 	if err := checkCopies(db); err != nil {
 		return err
 	}
-	return errors.Join(j.dead.check(db), j.copies.losses.check(db))
-}
-
-// check compares the losses that are known with the store.
-func (l *losses) check(db pebble.Reader) error {
-	want := newLosses(l.store, 0)
-	if err := want.load(); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !slices.Equal(want.all, l.all) || want.bytes != l.bytes || want.lost != l.lost {
-		return fmt.Errorf("the losses %v (%d bytes, %d lost) are known, and the store has %v (%d bytes, %d lost)",
-			l.all, l.bytes, l.lost, want.all, want.bytes, want.lost)
-	}
-	for i := range l.all {
-		if _, ok, err := readVersion(db, l.all[i].ID, l.all[i].seq); err != nil || !ok {
-			return fmt.Errorf("version %d of %s is lost: found %v, %w", l.all[i].seq, l.all[i].ID, ok, err)
-		}
-	}
-	return nil
+	return errors.Join(j.queue.Letters.Check(db), j.entries.CheckLosses(db))
 }
 
 // checkCopies checks that the version of each settled copy is there.
@@ -126,40 +106,23 @@ func checkCopies(db pebble.Reader) error {
 		if err != nil || seq == 0 {
 			return err
 		}
-		if _, ok, err := readVersion(db, id, seq); err != nil || !ok {
+		if _, ok, err := store.ReadVersion(db, id, seq); err != nil || !ok {
 			return fmt.Errorf("version %d of the copy of %s: found %v, %w", seq, id, ok, err)
 		}
 		return nil
 	})
 }
 
-// check compares the index with the store.
-func (d *deadIndex) check(db pebble.Reader) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	want := emptyDeadIndex(nil)
-	err := store.ScanDead(db, 0, func(l *record.Dead) error {
-		want.insert(l)
-		return nil
-	})
-	if err == nil && (!slices.Equal(want.open, d.open) || !maps.Equal(want.openIn, d.openIn) ||
-		!maps.EqualFunc(want.unmarked, d.unmarked, slices.Equal)) {
-		err = fmt.Errorf("of the dead letters, %v %v %v are known, and the store has %v %v %v",
-			d.open, d.openIn, d.unmarked, want.open, want.openIn, want.unmarked)
-	}
-	return err
-}
-
 // Unmark removes the mark from a superseded dead letter.
 func (j *Journal) Unmark(seq uint64) error {
-	l, err := readDead(j.store.DB(), seq)
+	l, err := queue.ReadDead(j.store.DB(), seq)
 	if err != nil {
 		return err
 	}
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		j.dead.remove(tx, &l)
+		j.queue.Letters.Remove(tx, &l)
 		l.SupersededBy = 0
-		j.dead.set(tx, &l)
+		j.queue.Letters.Set(tx, &l)
 		return nil
 	}))
 }
@@ -214,19 +177,18 @@ func (j *Journal) Flip(key string) error {
 const AloneEnv = "JOURNAL_TEST_ALONE"
 
 // PendingKey returns the key of a pending write's record.
-func PendingKey(id ID, seq uint64) string { return string(record.AppendPendingKey(nil, id, seq)) }
+func PendingKey(id queue.ID, seq uint64) string { return string(record.AppendPendingKey(nil, id, seq)) }
 
 // VersionKey returns the key of a version's record.
-func VersionKey(id ID, seq uint64) string { return string(record.VersionKey(id, seq)) }
+func VersionKey(id queue.ID, seq uint64) string { return string(record.VersionKey(id, seq)) }
 
 // DeadKey returns the key of a dead letter's record.
 func DeadKey(seq uint64) string { return string(record.DeadKey(seq)) }
 
 // NotDurable returns how many entries and listings make readers wait.
 func (j *Journal) NotDurable() int {
-	j.pending.readers.RLock()
-	defer j.pending.readers.RUnlock()
-	return len(j.copies.notDurable)
+	hidden, _ := j.queue.Readers.Waiting()
+	return hidden
 }
 
 // FlushTables makes Pebble write its tables.
@@ -251,83 +213,80 @@ func (j *Journal) DropCopies() error { return j.DropCopiesWhile(func() {}) }
 // DropCopiesWhile drops the settled copies, as under disk pressure, and calls during between the copies
 // and their versions.
 func (j *Journal) DropCopiesWhile(during func()) error {
-	under := func(prefix string) error {
-		return (&rangeRemoval{copies: j.copies, prefix: []byte(prefix)}).run(context.Background())
-	}
-	err := under(record.SettledPrefix)
+	_, err := j.entries.Drop(context.Background(), record.SettledPrefix)
 	during()
-	return errors.Join(err, under(record.VersionPrefix))
+	_, dropped := j.entries.Drop(context.Background(), record.VersionPrefix)
+	return errors.Join(err, dropped)
 }
 
 // EvictCopies drops the settled copies, and leaves the history.
 func (j *Journal) EvictCopies(ctx context.Context) error {
-	return (&rangeRemoval{copies: j.copies, prefix: []byte(record.SettledPrefix)}).run(ctx)
+	_, err := j.entries.Drop(ctx, record.SettledPrefix)
+	return err
 }
 
 // StateAfter looks up an entry with a pending write, and calls during between the index and the store.
-func (j *Journal) StateAfter(id ID, during func()) (State, error) {
-	v, _, err := j.pending.visible(id)
+func (j *Journal) StateAfter(id queue.ID, during func()) (entries.State, error) {
+	v, _, err := j.queue.Visible(id)
 	if err != nil {
-		return State{}, err
+		return entries.State{}, err
 	}
 	during()
-	return j.pending.state(id, &v, j.copies)
+	return j.pendingState(id, &v)
 }
 
 // CopiesLocked reports whether the copies lock of a namespace is held.
 func (j *Journal) CopiesLocked(namespace string) bool {
-	s := j.copies.stripe(namespace)
-	if !s.TryLock() {
-		return true
-	}
-	s.Unlock()
-	return false
+	unlock, ok := j.entries.TryLock(namespace)
+	unlock()
+	return !ok
 }
 
 // PendingRecords returns how many records of pending writes the store holds.
 func (j *Journal) PendingRecords() (n int, err error) {
-	_, err = store.Count(j.DB(), func(ID, record.Pending) error { n++; return nil })
+	_, err = store.Count(j.DB(), func(queue.ID, record.Pending) error { n++; return nil })
 	return n, err
 }
 
 // ConfirmedAt sets the confirmation time of an entry's copy, and of its namespace's listing.
-func (j *Journal) ConfirmedAt(id ID, at time.Time) error {
+func (j *Journal) ConfirmedAt(id queue.ID, at time.Time) error {
 	seconds := float64(at.UnixMicro()) / 1e6
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		found, err := j.copies.read(id)
-		if err != nil {
+		key := record.EntryKey(record.SettledPrefix, id)
+		_, err := store.Get(j.store.DB(), key, func(body []byte) error {
+			o, _, version, err := record.DecodeSettled(body)
+			tx.Set(key, record.EncodeSettled(key, &o, seconds, version))
+			header := record.HeaderKey(id.Namespace)
+			tx.Set(header, record.EncodeHeader(header, record.Header{FetchedAt: seconds, Newest: o.UpdatedAt, Complete: true}))
 			return err
-		}
-		j.copies.set(tx, id, &found.Observation, seconds, found.version)
-		setHeader(tx, id.Namespace, record.Header{FetchedAt: seconds, Newest: found.UpdatedAt, Complete: true})
-		return nil
+		})
+		return err
 	}))
 }
 
 // Evict removes copies and listings down to a budget.
 func (j *Journal) Evict(budget int64) error {
-	_, err := j.evictor.evict(context.Background(), budget)
+	_, err := j.entries.Evict(context.Background(), budget)
 	return err
 }
 
 // DropListing removes a listing, as an eviction does.
 func (j *Journal) DropListing(namespace string) error {
-	_, err := j.evictor.dropListing(namespace)
+	_, err := j.entries.DropListing(namespace)
 	return err
 }
 
 // BoundHistory makes one pass over the versions.
 func (j *Journal) BoundHistory(budget int64) error {
-	j.history.budget, j.history.measured = budget, max(j.history.measured, budget)
-	_, err := j.history.bound(context.Background())
+	_, err := j.entries.TrimHistory(context.Background(), budget)
 	return err
 }
 
 // GiveUpReceipts removes all receipts.
-func (j *Journal) GiveUpReceipts() error { return j.pending.receipts.giveUp() }
+func (j *Journal) GiveUpReceipts() error { return j.queue.GiveUpReceipts() }
 
 // Versions returns the numbers of an entry's versions in the store.
-func (j *Journal) Versions(id ID) (seqs []uint64, err error) {
+func (j *Journal) Versions(id queue.ID) (seqs []uint64, err error) {
 	err = store.ScanPrefix(j.store.DB(), record.VersionsOf(id), func(key, _ []byte, _ uint32) error {
 		_, seq, err := record.ParseVersionKey(key)
 		seqs = append(seqs, seq)
@@ -366,7 +325,7 @@ func (j *Journal) HoldSnapshot() (release func()) {
 }
 
 // CountRemoval does what the removal of somebody's version does to those who have read one. The caller is in the store's order.
-func (j *Journal) CountRemoval() { j.copies.removals.Add(1) }
+func (j *Journal) CountRemoval() { j.store.Removals.Add(1) }
 
 // CountRemovalInOrder does the same for a caller who is not.
 func (j *Journal) CountRemovalInOrder() error {

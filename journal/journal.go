@@ -2,15 +2,15 @@ package journal
 
 import (
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/botwired/botwired/internal/bootclock"
 	"github.com/botwired/botwired/internal/diskfs"
-	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/entries"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
 )
 
 // Options configures a journal.
@@ -44,7 +44,7 @@ type Options struct {
 	// times its writes. A new write gets a time at least a microsecond later. So a write that follows
 	// another host's is later, even if this host's clock is behind. The journal calls NotBefore in the
 	// order of all writes: it must be quick, and must not call the journal.
-	NotBefore func(ID) float64
+	NotBefore func(queue.ID) float64
 	// Seen returns what upstream's engine has seen so far, in its own form. The journal keeps it in the same change as
 	// each state that upstream has confirmed: after a power cut, [Journal.Seen] is not older than any such state. It
 	// may be nil, and return nil. Like NotBefore, it must be quick, and must not call the journal.
@@ -54,7 +54,7 @@ type Options struct {
 	Full func(namespace string) bool
 	// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
 	// the journal rejects the listing. The zero value means no bound.
-	LossLimit LossLimit
+	LossLimit entries.LossLimit
 	// BootClock is the clock that counts since the machine has booted: see [bootclock.Now]. It may be nil.
 	BootClock func() (boot string, since time.Duration)
 	// AwaitRoom is called while fewer bytes are free than opening the journal needs, and with 0 as soon
@@ -79,7 +79,7 @@ func (o Options) withDefaults() Options {
 		o.fullDiskPause = diskfs.FullDiskPause
 	}
 	if o.receiptsKept == 0 {
-		o.receiptsKept = ReceiptsKept
+		o.receiptsKept = queue.ReceiptsKept
 	}
 	if o.BootClock == nil {
 		o.BootClock = bootclock.Now
@@ -94,91 +94,118 @@ func (o Options) withDefaults() Options {
 // Journal is the durable store. All its methods may be called concurrently.
 type Journal struct {
 	// Receipts tells the outcome of each write.
-	Receipts *Receipts
+	Receipts *queue.Receipts
 
 	// Trust decides which answers of upstream count.
-	Trust *Trust
+	Trust *entries.Trust
 
 	// Fence compares writes with other hosts' states, and keeps the states that lose.
-	Fence *Fence
+	Fence *entries.Fence
 
 	// Keys walks the known keys.
-	Keys *Keys
+	Keys *entries.Keys
 
 	// Listings reads the settled listings.
-	Listings *Listings
+	Listings *entries.Listings
 
 	// History reads the versions of entries.
-	History *History
+	History *entries.History
 
 	// Disk reports the journal's disk usage.
-	Disk *Disk
+	Disk *entries.Disk
 
-	opts     Options
-	store    *store.Store
-	pending  *pendingSet
-	copies   *copies
-	dead     *deadIndex
-	evictor  *evictor
-	history  *retention
-	full     *fullness
-	sendings *sendings
-	rebuilt  chan struct{} // closed when the index is complete
-	purges   chan struct{} // holds a token while a purge runs
-}
-
-// readersLock guards what readers see: the index, and the copies that are not durable yet. Its holders
-// work in memory only. Changes that are [store.Early], such as those of Settle and Fill, also apply one
-// unsynced batch under it, so that a reader always finds a write either pending or settled.
-type readersLock struct {
-	sync.RWMutex
-	notify func(Change) // see Subscribe
-	// watchers wait for an entry's next change: see [Receipts.Await].
-	watchers map[ID][]chan struct{}
-}
-
-// changed notifies the subscriber and the watchers. The caller holds the lock.
-func (l *readersLock) changed(c Change) {
-	if len(l.watchers) > 0 {
-		for _, w := range l.watchers[c.ID] {
-			close(w)
-		}
-		delete(l.watchers, c.ID)
-	}
-	if l.notify != nil {
-		l.notify(c)
-	}
+	opts    Options
+	store   *store.Store
+	queue   *queue.Queue
+	entries *entries.Entries
+	purges  chan struct{} // holds a token while a purge runs
 }
 
 // Subscribe makes the journal call notify after every change to the known state of an entry. notify
 // runs under the readers' lock: it must be quick and must not call the journal. There is one
 // subscriber. It subscribes before calling any other method except [Journal.Holdings], so that it
 // misses no change.
-func (j *Journal) Subscribe(notify func(Change)) { j.pending.readers.notify = notify }
+func (j *Journal) Subscribe(notify func(queue.Change)) { j.queue.Readers.Subscribe(notify) }
 
 // Close waits for the calls in flight and closes the store. Acknowledged writes are durable with or
 // without it. Later calls return [ErrClosed], or an answer from memory.
 func (j *Journal) Close() error { return j.store.Close() }
 
-// Err returns nil while the journal takes writes, and otherwise [ErrFailed], [ErrClosed], [ErrFull] if
-// it would refuse even the smallest write, or the error of measuring the free space; see
-// [Journal.Full].
-func (j *Journal) Err() error {
-	err := j.refuses()
-	j.full.found(err, false)
-	return err
+// Err says why the journal takes no writes: see [queue.Queue.Err].
+func (j *Journal) Err() error { return j.queue.Err() }
+
+// Full says since when the journal refuses writes, and why: see [queue.Queue.Full].
+func (j *Journal) Full() (since time.Time, why error) { return j.queue.Full() }
+
+// Rebuilt returns a channel that is closed when the pending index is complete.
+func (j *Journal) Rebuilt() <-chan struct{} { return j.queue.Rebuilt() }
+
+// Newest returns the entry's pending write, to send upstream: see [queue.Queue.Newest].
+func (j *Journal) Newest(id queue.ID) (w queue.Write, ok bool, err error) { return j.queue.Newest(id) }
+
+// VisitPending visits the pending writes of a namespace: see [queue.Queue.VisitPending].
+func (j *Journal) VisitPending(namespace string, visit func(queue.Pending)) error {
+	return j.queue.VisitPending(namespace, visit)
 }
 
-func (j *Journal) refuses() error {
-	if err := j.store.Acquire(); err != nil {
-		return err
-	}
-	defer j.store.Release()
-	if j.store.Failed() {
-		return ErrFailed
-	}
-	j.store.Look()
-	var err error
-	j.store.InOrder(func(t record.Totals) { err = j.pending.room(t, entryMemory, 0) })
-	return err
+// PendingList returns the writes that have waited longest: see [queue.Queue.PendingList].
+func (j *Journal) PendingList(namespace string, limit int) []queue.Pending {
+	return j.queue.PendingList(namespace, limit)
 }
+
+// MaySend says whether the disk can take the outcome of a request: see [queue.Queue.MaySend].
+func (j *Journal) MaySend() error { return j.queue.MaySend() }
+
+// BeginSending comes before the first request: see [queue.Queue.BeginSending].
+func (j *Journal) BeginSending() error { return j.queue.BeginSending() }
+
+// EndSending comes after the last answer: see [queue.Queue.EndSending].
+func (j *Journal) EndSending() error { return j.queue.EndSending() }
+
+// LastSending tells of the requests of an earlier process: see [queue.Queue.LastSending].
+func (j *Journal) LastSending() (ago time.Duration, ok bool, err error) { return j.queue.LastSending() }
+
+// MarkSent records that a write is being sent: see [queue.Queue.MarkSent].
+func (j *Journal) MarkSent(w queue.Write) (before bool, err error) { return j.queue.MarkSent(w) }
+
+// UnmarkSent takes that back: see [queue.Queue.UnmarkSent].
+func (j *Journal) UnmarkSent(w queue.Write) error { return j.queue.UnmarkSent(w) }
+
+// Left returns what requests may have left upstream: see [queue.Queue.Left].
+func (j *Journal) Left(w queue.Write) (left []queue.Content, known bool, err error) {
+	return j.queue.Left(w)
+}
+
+// DeadLetters lists dead letters: see [queue.Queue.DeadLetters].
+func (j *Journal) DeadLetters(after uint64, limit int) ([]queue.DeadLetter, error) {
+	return j.queue.DeadLetters(after, limit)
+}
+
+// ReadDeadLetter returns a dead letter: see [queue.Queue.ReadDeadLetter].
+func (j *Journal) ReadDeadLetter(seq uint64) (queue.DeadLetter, error) {
+	return j.queue.ReadDeadLetter(seq)
+}
+
+// Discard removes a dead letter: see [queue.Queue.Discard].
+func (j *Journal) Discard(seq uint64) error { return j.queue.Discard(seq) }
+
+// Fill records upstream's answer: see [entries.Entries.Fill].
+func (j *Journal) Fill(id queue.ID, o *entries.Observation, valid func() bool, options ...entries.FillOption) (entries.State, error) {
+	return j.entries.Fill(id, o, valid, options...)
+}
+
+// Listing returns the listing of a namespace: see [entries.Entries.Listing].
+func (j *Journal) Listing(namespace string, most int) (l entries.Listing, ok bool, err error) {
+	return j.entries.Listing(namespace, most)
+}
+
+// BeginListing begins to take upstream's listing: see [entries.Entries.BeginListing].
+func (j *Journal) BeginListing(namespace string) *entries.ListingFill {
+	return j.entries.BeginListing(namespace)
+}
+
+// Seen returns what upstream's engine had seen: see [entries.Entries.Seen].
+func (j *Journal) Seen() (seen []byte, err error) { return j.entries.Seen() }
+
+// Rename records that upstream calls a namespace otherwise: see [entries.Entries.Rename].
+func (j *Journal) Rename(namespace string) error { return j.entries.Rename(namespace) }

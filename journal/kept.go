@@ -6,10 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
 )
 
 // Kept counts what a journal keeps of a namespace.
@@ -72,7 +71,7 @@ func (j *Journal) Kept(accept func(namespace string) bool) (kept []Kept, err err
 		err = store.ScanDead(snapshot, 0, func(l *record.Dead) error {
 			if k := of(l.Namespace); k != nil {
 				k.DeadLetters++
-				if l.Kind == Refused && l.SupersededBy == 0 {
+				if l.Kind == queue.Refused && l.SupersededBy == 0 {
 					k.Open++
 				}
 			}
@@ -94,11 +93,11 @@ func (j *Journal) Kept(accept func(namespace string) bool) (kept []Kept, err err
 func ofLeft(key, value []byte) (namespace string, err error) {
 	body, damage := record.Unseal(key, value)
 	if damage != nil {
-		return "", ignoreDamage(damage)
+		return "", store.IgnoreDamage(damage)
 	}
 	left, err := record.DecodeLeft(body)
 	if err != nil || len(left) == 0 {
-		return "", ignoreDamage(err)
+		return "", store.IgnoreDamage(err)
 	}
 	id, err := record.ParseEntryKey(record.LeftPrefix, key)
 	return id.Namespace, err
@@ -113,52 +112,12 @@ func ofReceipt(key, value []byte) (namespace string, err error) {
 	_, seq, err := record.ParseReceiptKey(key)
 	body, damage := record.Unseal(key, value)
 	if err = errors.Join(err, damage); err != nil {
-		return "", ignoreDamage(err)
+		return "", store.IgnoreDamage(err)
 	}
 	if seq == 0 {
 		r, _, err := record.DecodeRequest(body)
-		return r.Namespace, ignoreDamage(err)
+		return r.Namespace, store.IgnoreDamage(err)
 	}
 	r, err := record.DecodeReceipt(seq, body)
-	return r.Namespace, ignoreDamage(err)
-}
-
-// Rename records that upstream calls a namespace otherwise from now on, as it is sealed now, or no longer: its copies, its
-// rows and what is known to be absent are of another namespace. The versions stay; [History.Before] tells which of them are
-// from before. Nothing of the namespace may be pending, and nobody else may use the journal yet. Rename is durable when it
-// returns.
-func (j *Journal) Rename(namespace string) error {
-	return j.use(func() error {
-		return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			dropListing(tx, namespace)
-			tx.DeletePrefix(record.Within(record.SettledPrefix, namespace))
-			tx.DeletePrefix(record.Within(record.NewestPrefix, namespace))
-			key := record.EntryKey(record.NewestPrefix, ID{Namespace: namespace})
-			tx.Set(key, record.EncodeSettled(key, &Observation{UpdatedAt: unixNow()}, 0, max(1, tx.Totals().Seq)))
-			j.Trust.note(namespace, Suspect{})
-			return nil
-		}))
-	})
-}
-
-// renamed says when upstream began to call a namespace by its present name: after the version with the number seq, at
-// a time in Unix seconds. Both are 0 if it always has.
-func renamed(r pebble.Reader, namespace string) (seq uint64, at float64, err error) {
-	_, err = store.Get(r, record.EntryKey(record.NewestPrefix, ID{Namespace: namespace}), func(body []byte) error {
-		o, _, last, err := record.DecodeSettled(body)
-		seq, at = last, o.UpdatedAt
-		return err
-	})
-	return seq, at, ignoreDamage(err)
-}
-
-// Before returns the number of the last version from before a namespace was sealed, when anybody may have written it;
-// 0 if there is none.
-func (h *History) Before(namespace string) (seq uint64, err error) {
-	if err := h.store.Acquire(); err != nil {
-		return 0, err
-	}
-	defer h.store.Release()
-	seq, _, err = renamed(h.store.DB(), namespace)
-	return seq, err
+	return r.Namespace, store.IgnoreDamage(err)
 }

@@ -37,7 +37,7 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
 	tasks.Go(func() error {
-		return everySecond(ctx, func() error { return j.use(j.pending.receipts.maintain) })
+		return everySecond(ctx, func() error { return j.queue.MaintainReceipts() })
 	})
 	// guard 3.29
 	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // Err records what it finds
@@ -57,15 +57,6 @@ func everySecond(ctx context.Context, task func() error) error {
 			return err
 		}
 	}
-}
-
-// use calls task with the store open.
-func (j *Journal) use(task func() error) error {
-	if err := j.store.Acquire(); err != nil {
-		return err
-	}
-	defer j.store.Release()
-	return task()
 }
 
 // maintainer runs one Maintain.
@@ -91,7 +82,7 @@ type extent struct {
 }
 
 func (m *maintainer) once(ctx context.Context) error {
-	err := m.use(func() error { return m.look(ctx) })
+	err := m.store.Use(func() error { return m.look(ctx) })
 	if m.store.Damaged(err) {
 		return fmt.Errorf("journal %s: %w; the next start mends it, or says what is to be done", m.opts.Dir, store.OneLine(store.Classify(err)))
 	}
@@ -112,10 +103,10 @@ func (m *maintainer) look(ctx context.Context) error {
 	if m.store.Pressure() {
 		return m.makeRoom(ctx) // guard 3.11
 	}
-	if err := m.bound(ctx, m.evictor.bound, record.SettledPrefix, record.RowPrefix); err != nil {
+	if err := m.bound(ctx, m.entries.BoundCopies, record.SettledPrefix, record.RowPrefix); err != nil {
 		return err
 	}
-	if err := m.bound(ctx, m.history.bound, record.VersionPrefix); err != nil {
+	if err := m.bound(ctx, m.entries.BoundHistory, record.VersionPrefix); err != nil {
 		return err
 	}
 	if idle {
@@ -167,7 +158,7 @@ func (m *maintainer) giveUpCopies(ctx context.Context) (given bool, err error) {
 	if err != nil || copied+versions <= worthCompacting || time.Now().Before(m.dropAfter) {
 		return false, err
 	}
-	bytes, err := m.evictor.dropOld(ctx)
+	bytes, err := m.entries.DropOld(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -183,12 +174,12 @@ func (m *maintainer) giveUpCopies(ctx context.Context) (given bool, err error) {
 
 func (m *maintainer) giveUpReceipts(ctx context.Context) error {
 	held, err := m.held(ctx, record.ReceiptPrefix)
-	if err != nil || held <= worthCompacting || m.pending.receipts.kept() == 0 {
+	if err != nil || held <= worthCompacting || m.queue.ReceiptsKept() == 0 {
 		return err
 	}
 	m.opts.Logger.Warn("the disk is nearly full: receipts are given up", "bytes", held)
 	m.gain(record.ReceiptPrefix)
-	return m.pending.receipts.giveUp()
+	return m.queue.GiveUpReceipts()
 }
 
 // gain allows the next compaction of a prefix, because there is something to free.

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/botwired/botwired/internal/diskfs"
+	"github.com/botwired/botwired/journal/entries"
 	"github.com/botwired/botwired/journal/internal/recovery"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
 )
 
 // Open opens the journal in a directory, and creates the directory if it does not exist. It mends a damaged journal first,
@@ -48,8 +50,7 @@ func mend(opts Options) error {
 
 // begin opens the journal as it is.
 func begin(opts Options) (*Journal, error) {
-	readers := &readersLock{}
-	pending := newPendingSet(readers, opts.MaxBytes, opts.DiskReserve)
+	readers := queue.NewReaders()
 	s, err := open(opts, store.Options{
 		Dir: opts.Dir, FS: opts.FS, DiskReserve: opts.DiskReserve, Fatal: opts.Fatal, Logger: opts.Logger,
 		Readers: readers, FullDiskPause: opts.fullDiskPause, AwaitRoom: opts.AwaitRoom,
@@ -57,44 +58,25 @@ func begin(opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	pending.store, pending.exact, pending.named, pending.notBefore = s, opts.Exact, opts.Named, opts.NotBefore
-	pending.full = opts.Full
-	pending.receipts = &generations{store: s, most: opts.receiptsKept, logger: opts.Logger}
-	copies := newCopies(s, readers, opts.Logger)
-	copies.pending, copies.engineSeen = pending, opts.Seen
-	copies.trust.lossLimit = opts.LossLimit
-	copies.losses = newLosses(s, opts.MaxBytes)
-	dead := emptyDeadIndex(s)
-	for _, load := range []func() error{
-		pending.receipts.load, copies.losses.load,
-		func() error { return migrateConflicts(s, copies.losses, opts.AwaitRoom) }, // guard 21.17
-		dead.load,
-		func() error { return copies.trust.recall(s) },
-		func() error { return copies.forgotten.load(s.DB()) },
-	} {
-		if err := load(); err != nil {
-			return nil, errors.Join(store.Classify(err), s.Close())
-		}
+	q := queue.New(s, readers, queue.Options{
+		MaxBytes: opts.MaxBytes, DiskReserve: opts.DiskReserve, Full: opts.Full, NotBefore: opts.NotBefore,
+		BootClock: opts.BootClock, Receipts: opts.receiptsKept, Logger: opts.Logger,
+	})
+	e := entries.New(s, q, entries.Options{
+		CopiesBytes: opts.CopiesBytes, HistoryBytes: opts.HistoryBytes, MaxBytes: opts.MaxBytes, Exact: opts.Exact, Named: opts.Named,
+		Seen: opts.Seen, LossLimit: opts.LossLimit, AwaitRoom: opts.AwaitRoom, Logger: opts.Logger,
+	})
+	err = e.Load() // first: it makes lost versions of some dead letters of an older botwired
+	if err == nil {
+		err = q.Load()
 	}
-	rebuilt := make(chan struct{})
-	full := &fullness{logger: opts.Logger}
-	j := &Journal{
-		Receipts: &Receipts{store: s, pending: pending, rebuilt: rebuilt},
-		Fence:    &Fence{store: s, pending: pending, copies: copies},
-		Trust:    copies.trust,
-		Keys:     &Keys{store: s, copies: copies},
-		History:  &History{store: s, pending: pending, copies: copies},
-		Listings: &Listings{store: s, copies: copies, bytes: make(map[string]int64)},
-		opts:     opts, store: s, pending: pending, copies: copies, dead: dead,
-		evictor:  &evictor{copies: copies, budget: opts.CopiesBytes},
-		history:  &retention{copies: copies, budget: opts.HistoryBytes, measured: -1},
-		full:     full,
-		sendings: &sendings{clock: opts.BootClock, turn: make(chan struct{}, 1), found: s.Totals().Pending > 0},
-		rebuilt:  rebuilt,
-		purges:   make(chan struct{}, 1),
+	if err != nil {
+		return nil, errors.Join(store.Classify(err), s.Close())
 	}
-	j.Disk = &Disk{store: s, evictor: j.evictor}
-	return j, nil
+	return &Journal{
+		Receipts: q.Receipts, Fence: e.Fence, Trust: e.Trust, Keys: e.Keys, History: e.History, Listings: e.Listings, Disk: e.Disk,
+		opts: opts, store: s, queue: q, entries: e, purges: make(chan struct{}, 1),
+	}, nil
 }
 
 // Examine returns what the journal in a directory holds, and the error with which [Open] would refuse it, as far as that can

@@ -10,6 +10,7 @@ import (
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
 )
 
 // KeepReceipts sets the maximum number of receipts.
@@ -19,22 +20,25 @@ func KeepReceipts(o *Options, most uint64) { o.receiptsKept = most }
 func ReceiptKey(seq uint64) string { return string(record.ReceiptKey(0, seq)) }
 
 // MaintainReceipts does what Maintain does for receipts once a second.
-func (j *Journal) MaintainReceipts() error { return j.pending.receipts.maintain() }
+func (j *Journal) MaintainReceipts() error { return j.queue.MaintainReceipts() }
 
 // PeriodBegan sets the start of the present period by the wall clock.
 func (j *Journal) PeriodBegan(at time.Time) error {
-	g := j.pending.receipts
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		tx.Set(record.GenerationsKey, record.EncodeGenerations(&record.Generations{BeganAt: float64(at.Unix()), All: g.all}))
-		return nil
+		_, err := store.Get(j.store.DB(), record.GenerationsKey, func(body []byte) error {
+			known, err := record.DecodeGenerations(body)
+			known.BeganAt = float64(at.Unix())
+			tx.Set(record.GenerationsKey, record.EncodeGenerations(&known))
+			return err
+		})
+		return err
 	}))
 }
 
 // Watchers returns how many entries are watched.
 func (j *Journal) Watchers() int {
-	j.pending.readers.RLock()
-	defer j.pending.readers.RUnlock()
-	return len(j.pending.readers.watchers)
+	_, watched := j.queue.Readers.Waiting()
+	return watched
 }
 
 // CheckReceipts checks, at one moment, that every write ever made is either pending or has a receipt,
@@ -81,7 +85,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 			return nil //nolint:nilerr // the record of the generations, or a named request
 		}
 		r, err := record.DecodeReceipt(seq, body)
-		if old, twice := receipts[seq]; twice && (old.State != ReceiptDead || r.State != ReceiptSuperseded) {
+		if old, twice := receipts[seq]; twice && (old.State != queue.ReceiptDead || r.State != queue.ReceiptSuperseded) {
 			return errors.Join(err, fmt.Errorf("write %d has two receipts: %s and %s", seq, old.State, r.State))
 		}
 		receipts[seq], entries[seq] = r, r.ID
@@ -91,7 +95,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 	if err != nil {
 		return err
 	}
-	if counted := j.pending.receipts.kept(); counted < records { // a receipt that is written again counts twice
+	if counted := j.queue.ReceiptsKept(); counted < records { // a receipt that is written again counts twice
 		return fmt.Errorf("%d receipts are kept, and %d counted", records, counted)
 	}
 	for seq := uint64(1); seq <= last; seq++ {
@@ -103,14 +107,14 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 			}
 		case ended == pending[seq]:
 			return fmt.Errorf("write %d of %d: pending is %v, and its receipt is there: %v, %s", seq, last, pending[seq], ended, r.State)
-		case r.By != 0 && (r.By <= seq || r.By > last || entries[r.By] != r.ID || r.State != ReceiptSuperseded):
+		case r.By != 0 && (r.By <= seq || r.By > last || entries[r.By] != r.ID || r.State != queue.ReceiptSuperseded):
 			return fmt.Errorf("write %d of %d to %s is %s by write %d to %s", seq, last, r.ID, r.State, r.By, entries[r.By])
 		case ended && (r.WrittenAt == 0 || r.SettledAt < r.WrittenAt):
 			return fmt.Errorf("write %d was written at %v and ended at %v", seq, r.WrittenAt, r.SettledAt)
 		}
 	}
 	return store.ScanDead(db, 0, func(l *record.Dead) error {
-		if r := receipts[l.Seq]; r.State != ReceiptDead || r.By != 0 || r.Reason != l.Error {
+		if r := receipts[l.Seq]; r.State != queue.ReceiptDead || r.By != 0 || r.Reason != l.Error {
 			return fmt.Errorf("dead letter %d is %s by %d, %q", l.Seq, r.State, r.By, r.Reason)
 		}
 		return nil
@@ -118,9 +122,9 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 }
 
 // writesIn returns the writes in the store, each with its entry, and those that are pending.
-func writesIn(db pebble.Reader) (entries map[uint64]ID, pending map[uint64]bool, err error) {
-	entries, pending = make(map[uint64]ID), make(map[uint64]bool)
-	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id ID, v record.Pending) error {
+func writesIn(db pebble.Reader) (entries map[uint64]queue.ID, pending map[uint64]bool, err error) {
+	entries, pending = make(map[uint64]queue.ID), make(map[uint64]bool)
+	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id queue.ID, v record.Pending) error {
 		entries[v.Seq], pending[v.Seq] = id, true
 		return nil
 	})

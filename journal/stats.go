@@ -6,9 +6,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/botwired/botwired/journal/internal/pending"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
 )
 
 // Stats summarizes a journal.
@@ -30,14 +30,7 @@ type Stats struct {
 	// DamagedFiles counts the files found damaged since the journal was opened. The next start mends them.
 	DamagedFiles int
 	Rebuilding   bool // Pending and Namespaces are still growing
-	Namespaces   map[string]NamespaceStats
-}
-
-// NamespaceStats is a namespace's part of [Stats].
-type NamespaceStats struct {
-	Pending      int
-	PendingBytes int64
-	OldestSince  float64
+	Namespaces   map[string]queue.NamespaceStats
 }
 
 // SyncUnderWay returns how long the fsync in progress has taken so far; 0 if there is none. It returns
@@ -49,74 +42,28 @@ func (s Stats) OldestAge() time.Duration {
 	if s.OldestSince == 0 {
 		return 0
 	}
-	return age(s.OldestSince)
+	return store.Age(s.OldestSince)
 }
-
-// OldestAge returns how long the namespace's oldest pending write has waited.
-func (s NamespaceStats) OldestAge() time.Duration { return age(s.OldestSince) }
 
 // Stats summarizes the journal by namespace. It may or may not include concurrent changes.
 func (j *Journal) Stats() Stats {
 	totals := j.store.Totals()
 	st := Stats{
 		DeadLetters: int(totals.Dead), DeadBytes: totals.DeadBytes, LastSeq: totals.Seq,
-		Receipts: int(j.pending.receipts.kept()), DamagedFiles: j.store.DamagedFiles(),
-		Rebuilding: j.pending.rebuilding(), Namespaces: make(map[string]NamespaceStats),
+		Receipts: int(j.queue.ReceiptsKept()), DamagedFiles: j.store.DamagedFiles(),
+		Rebuilding: j.queue.Rebuilding(),
 	}
-	j.dead.count(&st)
-	st.Conflicts = j.copies.losses.count()
-	for _, space := range j.pending.spaces("") {
-		n := j.pending.summary(space)
-		if _, twice := st.Namespaces[space.Name()]; twice || n.Pending == 0 {
-			continue
-		}
+	st.OpenDeadLetters, st.OpenIn, st.OldestOpen = j.queue.Letters.Open()
+	st.Conflicts = j.entries.Conflicts()
+	st.Namespaces = j.queue.Summaries()
+	for _, n := range st.Namespaces {
 		st.Pending += n.Pending
 		st.PendingBytes += n.PendingBytes
 		if st.OldestSince == 0 || n.OldestSince < st.OldestSince {
 			st.OldestSince = n.OldestSince
 		}
-		st.Namespaces[space.Name()] = n
 	}
 	return st
-}
-
-func (p *pendingSet) rebuilding() bool {
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	return !p.index.Complete()
-}
-
-// summary describes a namespace. When the oldest entry has left, summary searches for the next oldest,
-// but only now and then. Between searches, OldestSince may be a little too early.
-func (p *pendingSet) summary(space *pending.Space) NamespaceStats {
-	p.searching.Lock()
-	defer p.searching.Unlock()
-	p.readers.RLock()
-	_, exact := space.Oldest()
-	p.readers.RUnlock()
-	if began := time.Now(); !exact && p.searchPace.Ready(began) {
-		p.findOldest(space)
-		p.searchPace.Took(time.Since(began), time.Now())
-	}
-	p.readers.RLock()
-	defer p.readers.RUnlock()
-	since, _ := space.Oldest()
-	return NamespaceStats{
-		Pending: space.Len(), OldestSince: since,
-		PendingBytes: space.Bytes() + int64(space.Len())*(entryMemory-record.Overhead),
-	}
-}
-
-// findOldest searches a namespace. It takes the readers' lock for one chunk at a time.
-func (p *pendingSet) findOldest(space *pending.Space) {
-	p.readers.Lock()
-	search := space.NewSearch()
-	p.readers.Unlock()
-	for done := false; !done; { // a waiting writer goes before the next step
-		p.readers.RLock()
-		done = search.Step(walkChunk) // guard 6.8
-		p.readers.RUnlock()
-	}
 }
 
 // Holdings counts the records that a journal keeps from one upstream, or for it.

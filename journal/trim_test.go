@@ -3,8 +3,9 @@ package journal_test
 import (
 	"testing"
 
-	"github.com/botwired/botwired/journal"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/botwired/botwired/journal"
 )
 
 func list(t testing.TB, j *journal.Journal, complete bool, rows ...journal.Row) {

@@ -2,183 +2,120 @@ package journal
 
 import (
 	"errors"
-	"fmt"
-	"time"
 
+	"github.com/botwired/botwired/journal/entries"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
 )
 
-// ID names an entry: one value under a namespace and a key.
-type ID = record.ID
+// What both rooms speak of.
+type (
+	// ID is an entry: one value under a namespace and a key.
+	ID = record.ID
+	// Op is a kind of write.
+	Op = record.Op
+	// Content is the state in which a write leaves its entry, without the value.
+	Content = record.Content
+	// Base is the state that upstream holds until a write replaces it.
+	Base = record.Base
+	// Observation is a present entry as upstream showed it.
+	Observation = record.Observation
+	// Row is one line of a listing.
+	Row = record.Row
+	// Origin is which of this journal's writes made a state upstream.
+	Origin = record.Origin
+)
 
-// Op is a kind of write: a put or a delete.
-type Op = record.Op
+// What the queue speaks of.
+type (
+	// NewWrite is a write to journal.
+	NewWrite = queue.NewWrite
+	// Write is one acknowledged write.
+	Write = queue.Write
+	// Request is the name of a request, for callers that repeat theirs.
+	Request = queue.Request
+	// Pending is a pending write without its value.
+	Pending = queue.Pending
+	// DeadKind is the reason why a write is a dead letter.
+	DeadKind = queue.DeadKind
+	// DeadLetter is an acknowledged write that upstream has refused, or that a person has dropped.
+	DeadLetter = queue.DeadLetter
+	// Change is a change of the known state of an entry.
+	Change = queue.Change
+	// Ending is how a write has left the pending set.
+	Ending = queue.Ending
+	// NamespaceFullError is the refusal of a put to a namespace that is full upstream.
+	NamespaceFullError = queue.NamespaceFullError
+	// Receipt is the outcome of one acknowledged write.
+	Receipt = queue.Receipt
+	// ReceiptState is the outcome of a write.
+	ReceiptState = queue.ReceiptState
+	// Receipts is what tells the outcome of each write.
+	Receipts = queue.Receipts
+	// Purged is what a purge has removed.
+	Purged = queue.Purged
+)
 
-// The operations.
+// What the entries speak of.
+type (
+	// State is an entry as the journal knows it.
+	State = entries.State
+	// Kind is how the state of an entry is known.
+	Kind = entries.Kind
+	// Listing is upstream's last listing of a namespace.
+	Listing = entries.Listing
+	// ListingFill is what takes upstream's listing of a namespace.
+	ListingFill = entries.ListingFill
+	// FillOption is an option of [Journal.Fill].
+	FillOption = entries.FillOption
+	// Trust is what decides which of upstream's answers count.
+	Trust = entries.Trust
+	// LossLimit is how many entries upstream may lack at once.
+	LossLimit = entries.LossLimit
+	// Rejection is why an answer of upstream's is not accepted.
+	Rejection = entries.Rejection
+	// Suspect is a namespace of which upstream seems to have lost entries.
+	Suspect = entries.Suspect
+	// Fence is what compares writes with other hosts' states.
+	Fence = entries.Fence
+	// Keys is what walks the known keys.
+	Keys = entries.Keys
+	// KnownKey is a known key.
+	KnownKey = entries.KnownKey
+	// Known is a known entry, without its value.
+	Known = entries.Known
+	// Listings is what reads the settled listings.
+	Listings = entries.Listings
+	// History is what reads the versions of entries.
+	History = entries.History
+	// Past is one version of an entry.
+	Past = entries.Past
+	// PastState is what became of a version.
+	PastState = entries.PastState
+	// Changed is an entry that was written after a time.
+	Changed = entries.Changed
+	// Gap is why it is not known what an entry was.
+	Gap = entries.Gap
+	// Disk is what reports the journal's disk usage.
+	Disk = entries.Disk
+	// DiskUsage is that usage, in bytes.
+	DiskUsage = entries.DiskUsage
+)
+
+// The kinds of writes.
 const (
 	Put    = record.Put
 	Delete = record.Delete
 )
 
-// Observation is a present entry as upstream showed it.
-type Observation = record.Observation
-
-// Row is one line of a listing.
-type Row = record.Row
-
-// Origin says which of this journal's writes made an entry's state upstream, and when, by upstream's
-// clock.
-type Origin = record.Origin
-
-// Content is the state in which a write leaves its entry, without the value.
-type Content = record.Content
-
-// ContentOf returns the content that a write leaves.
-func ContentOf(op Op, value string) Content { return record.ContentOf(op, value) }
-
-// NewWrite is a write to journal.
-type NewWrite struct {
-	ID
-	Op        Op
-	Value     string
-	ListBytes int // the size that a listing gives for Value
-	// If, when not nil, decides in the order of all writes whether to continue. newest is the sequence
-	// number of the entry's newest pending write; 0 if there is none. If the answer is false, the
-	// journal refuses the write with [ErrChanged]. The journal may call If more than once; the last
-	// answer counts. If must be quick and must not call the journal.
-	If func(newest uint64) bool
-	// Author names the program that writes, as far as it is known; only the history shows it.
-	Author string
-	// WrittenAt is the time of the write in Unix seconds of the wall clock; 0 means now. The fence
-	// compares this time.
-	WrittenAt float64
-	// At, if not 0, becomes the write's UpdatedAt, in Unix seconds: upstream has confirmed the write
-	// with this time, or has shown this time for the state that the write copies. UpdatedAt is never
-	// earlier than that of the entry's pending write.
-	At float64
-	// LosesTies marks a copy of an older state: if another host's state beats it, nobody's write is lost.
-	LosesTies bool
-	// Fenced makes the flusher compare the write with upstream before it sends it, even just after it has
-	// sent another one, and by WrittenAt.
-	Fenced bool
-	// Over, if not nil, is the only state that the write may replace upstream, beside those of this journal's
-	// own writes. If the write loses to another state, its version is not marked as lost: its caller was not told
-	// that it was made.
-	Over *Base
-	// Request, if not nil, is the caller's name for this write: [Receipts.Request] finds it for as long as the
-	// receipt of a write that ends now is kept. The journal sets its ID and Op.
-	Request *Request
-}
-
-// Request names a request, for callers that repeat theirs.
-type Request = record.Request
-
-// Write is one acknowledged write. Times are Unix seconds, as BotWire prints them.
-type Write struct {
-	ID
-	Seq       uint64 // position in the order of all writes of this journal
-	Op        Op
-	Value     string  // empty for a delete
-	ListBytes int     // the size that a listing gives for Value
-	UpdatedAt float64 // when it was journaled; never before the entry's previous write
-	WrittenAt float64 // when the caller wrote, by the wall clock at that time; it may go back
-	Since     float64 // when the entry began to wait, not later than its oldest unsettled write
-	LosesTies bool    // see NewWrite.LosesTies
-	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
-	Over      *Base   // see NewWrite.Over; only [Journal.Newest] sets it
-	Author    string  // see NewWrite.Author
-	// SentAfter is for [Journal.Settle]: upstream cannot have carried out the write before this time,
-	// by upstream's clock; 0 if unknown.
-	SentAfter float64
-	// AbsentAt is for [Journal.Settle]: when upstream was asked before the write, and did not hold the entry; 0 if it
-	// was not asked, or held it.
-	AbsentAt float64
-	// CreatedAt is for [Journal.Settle]: upstream's created_at of the entry, in Unix seconds; 0 if
-	// unknown.
-	CreatedAt float64
-	// MadeAt is for [Journal.Settle]: the time that the version upstream names; 0 if it names none.
-	MadeAt float64
-
-	createdAt   float64 // when the entry was first put, or first put after a delete
-	afterDelete bool    // a delete came before it: the settled copy is of an older entry
-	// at and follows are those of the write's version; at is 0 if they are unknown.
-	at      float64
-	follows uint64
-	// removals is copies.removals when the store was seen to hold the write's version; 0 if it was not.
-	removals int64
-}
-
-func writeOf(id ID, v *record.Pending, value, author string) Write {
-	return Write{
-		ID: id, Seq: v.Seq, Op: v.Op, Value: value, Author: author, ListBytes: int(v.ListBytes), UpdatedAt: v.UpdatedAt,
-		WrittenAt: v.WrittenAt, Since: v.Since, LosesTies: v.LosesTies, Fenced: v.Fenced,
-		createdAt: v.CreatedAt, afterDelete: v.AfterDelete,
-	}
-}
-
-// Pending is a pending write without its value.
-type Pending struct {
-	ID
-	Seq       uint64
-	Op        Op
-	Bytes     int     // length of the value in UTF-8
-	ListBytes int     // the size that a listing gives
-	UpdatedAt float64 // Unix seconds
-	WrittenAt float64 // Unix seconds: see [Write]
-	Since     float64 // Unix seconds: when the entry began to wait, not later than its oldest unsettled write
-	LosesTies bool    // see NewWrite.LosesTies
-}
-
-// Kind says how an entry's state is known.
-type Kind uint8
-
-// The kinds of a [State]. A pending write takes precedence over a settled copy, which takes precedence
-// over a listing.
+// The states of a [Receipt].
 const (
-	Unknown Kind = iota // only upstream knows
-	Settled             // upstream had this state when it was last asked
-	Value               // a pending put
-	Gone                // a pending delete
-	Absent              // upstream did not hold the entry when its namespace was last listed
+	ReceiptPending    = record.ReceiptPending
+	ReceiptSettled    = record.ReceiptSettled
+	ReceiptSuperseded = record.ReceiptSuperseded
+	ReceiptDead       = record.ReceiptDead
 )
-
-// State is an entry as the journal knows it.
-type State struct {
-	Kind        Kind
-	Seq         uint64 // of the pending write; 0 if there is none
-	Value       string
-	ListBytes   int
-	CreatedAt   float64 // Unix seconds
-	UpdatedAt   float64 // Unix seconds
-	Author      string  // of a settled copy: see NewWrite.Author
-	ConfirmedAt time.Time
-	// WrittenAs is the sequence number of this journal's write that made the state. Settling keeps it,
-	// and so does an answer from upstream that still shows that write. It is 0 if another host made the
-	// state, as far as the journal knows.
-	WrittenAs uint64
-	// MadeAt is that of a settled copy: see [Observation]. Of a pending write, it is [Write.WrittenAt].
-	MadeAt    float64
-	LosesTies bool // of a pending write: see [NewWrite.LosesTies]
-	// Listed says that the listing has the entry, whose state is otherwise Unknown.
-	Listed bool
-	// Outdated says of a settled copy that upstream has listed a later state, which another host made.
-	Outdated bool
-	// Rejection says why [Journal.Fill] did not accept upstream's answer. Only Fill sets it.
-	Rejection Rejection
-}
-
-// Listing is upstream's last listing of a namespace, merged with all writes that have settled since.
-type Listing struct {
-	Rows      []Row     // in key order
-	FetchedAt time.Time // when upstream was asked
-	Complete  bool      // it has all of upstream's keys, as far as the journal knows
-	Suspect   bool      // upstream no longer lists some of its entries: see [Suspect]
-	Cut       bool      // rows were left out of Rows
-}
-
-// DeadKind is the reason why a write is a dead letter.
-type DeadKind = record.DeadKind
 
 // The kinds of a [DeadLetter].
 const (
@@ -186,65 +123,61 @@ const (
 	Dropped = record.Dropped
 )
 
-// DeadLetter is an acknowledged write that upstream has refused, or that a person has dropped. It is kept for a person to
-// decide on.
-type DeadLetter struct {
-	Write
-	Kind DeadKind
-	// SupersededBy is the sequence number of this journal's later write to the entry that has settled; 0 if there is none.
-	SupersededBy uint64
-	Status       int     // see Failure.Status
-	Error        string  // the reason; never holds a value
-	RefusedAt    float64 // Unix seconds
-}
+// How long receipts are kept: at least for ReceiptsFor, while there are at most ReceiptsKept.
+const (
+	ReceiptsFor  = queue.ReceiptsFor
+	ReceiptsKept = queue.ReceiptsKept
+)
 
-// Change tells the subscriber that the known state of an entry has changed.
-type Change struct {
-	ID
-	Seq     uint64 // of the write concerned
-	Written bool   // a new write became visible
-	Op      Op     // of the new write
-	Bytes   int    // length of the new write's value in UTF-8
-	Author  string // of the new write; empty for one that is Found
-	Found   bool   // the write is from an earlier process and was just found in the store
-	Ended   Ending // how a write has left the pending set; Ending.Seq is 0 if none has
-}
+// The kinds of a [State]: see [entries.Kind].
+const (
+	Unknown = entries.Unknown
+	Settled = entries.Settled
+	Value   = entries.Value
+	Gone    = entries.Gone
+	Absent  = entries.Absent
+)
 
-// Ending says how a write has left the pending set. Each write gets one, unless the process ends first;
-// its receipt says the same.
-type Ending struct {
-	Seq     uint64 // of the write; 0 if none has ended
-	Op      Op
-	Bytes   int          // length of its value in UTF-8
-	State   ReceiptState // not ReceiptPending
-	Dropped bool         // a person has dropped it; State is ReceiptDead
-	By      uint64       // sequence number of this journal's later write that has superseded it; 0 if there is none
-	Reason  string       // for people; never holds a value
-}
+// The options of [Journal.Fill]: see [entries.FillOption].
+const (
+	NoNewCopy = entries.NoNewCopy
+	Listed    = entries.Listed
+)
 
-func endingOf(v *record.Pending, state ReceiptState) Ending {
-	return Ending{Seq: v.Seq, Op: v.Op, Bytes: int(v.Bytes), State: state}
-}
+// Why an answer is not accepted: see [entries.Rejection].
+const (
+	NotRejected = entries.NotRejected
+	OlderAnswer = entries.OlderAnswer
+	DataLoss    = entries.DataLoss
+)
 
-// NamespaceFullError refuses a put with which the pending writes of a namespace that is full upstream would take more
-// than their share of the budget. Nothing was written.
-type NamespaceFullError struct {
-	Namespace     string
-	Pending, Most int64 // bytes of the budget that they take, and may take
-}
+// The states of a [Past]: see [entries.PastState].
+const (
+	PastPending    = entries.PastPending
+	PastCurrent    = entries.PastCurrent
+	PastSettled    = entries.PastSettled
+	PastSuperseded = entries.PastSuperseded
+	PastDead       = entries.PastDead
+	PastShown      = entries.PastShown
+	PastLost       = entries.PastLost
+	PastGone       = entries.PastGone
+)
 
-func (e *NamespaceFullError) Error() string {
-	return fmt.Sprintf("namespace %s is full upstream, and its pending writes take %s of the %s that they may take then (an eighth of journal.max_bytes). "+
-		"Delete entries: deletes go upstream, and the writes follow", e.Namespace, mebibytes(e.Pending), mebibytes(e.Most))
-}
+// The reasons of a [Gap]: see [entries.Gap].
+const (
+	GapUnread    = entries.GapUnread
+	GapForgotten = entries.GapForgotten
+	GapDamaged   = entries.GapDamaged
+	GapUnsealed  = entries.GapUnsealed
+)
+
+// UsualLossLimit is the limit of most namespaces.
+var UsualLossLimit = entries.UsualLossLimit
+
+// ContentOf returns the content that a write leaves.
+func ContentOf(op Op, value string) Content { return record.ContentOf(op, value) }
 
 var (
-	// ErrFull refuses a write because the budget or the disk is full. Nothing was
-	// written; the same write may be accepted later (contract 3).
-	ErrFull = errors.New("journal full")
-	// ErrChanged says that the condition of a [Journal.Append] no longer held, or that an answer from
-	// upstream is outdated: look up the entry and decide again.
-	ErrChanged = errors.New("entry changed meanwhile")
 	// ErrInUse says that another process has the directory open.
 	ErrInUse = store.ErrInUse
 	// ErrClosed says that Close was called.
@@ -257,26 +190,25 @@ var (
 	ErrMendable = errors.New("damaged, and the next start mends it: every pending write and dead letter can be read")
 	// ErrFormat says that this version of botwired cannot read the directory's format.
 	ErrFormat = store.ErrFormat
+	// ErrFull refuses a write because the budget or the disk is full: nothing was written, and the same write may be
+	// accepted later (contract 3).
+	ErrFull = queue.ErrFull
+	// ErrChanged says that a condition no longer holds, or that an answer of upstream is outdated: look up the entry and decide again.
+	ErrChanged = queue.ErrChanged
 	// ErrNewer refuses a [Journal.Retry] that would undo a newer write to the entry.
-	ErrNewer = errors.New("a newer write to the entry is known")
+	ErrNewer = queue.ErrNewer
 	// ErrNoWrite says that no write has had this sequence number yet.
-	ErrNoWrite = errors.New("no such write yet")
+	ErrNoWrite = queue.ErrNoWrite
 	// ErrNoReceipt says that the receipt of a write is no longer kept.
-	ErrNoReceipt = errors.New("the receipt is not kept any more")
+	ErrNoReceipt = queue.ErrNoReceipt
 	// ErrRebuilding says that the journal does not know all pending writes yet.
-	ErrRebuilding = errors.New("the journal is still being read")
+	ErrRebuilding = queue.ErrRebuilding
 	// ErrNotPending says that no such write to the entry is pending.
-	ErrNotPending = errors.New("no such write is pending")
+	ErrNotPending = queue.ErrNotPending
 	// ErrNoDeadLetter says that no dead letter has this number.
-	ErrNoDeadLetter = errors.New("no such dead letter")
+	ErrNoDeadLetter = queue.ErrNoDeadLetter
+	// ErrOlder rejects an answer of upstream that is older than a state that was known here.
+	ErrOlder = entries.ErrOlder
+	// ErrPending refuses to forget an entry that has a pending write.
+	ErrPending = entries.ErrPending
 )
-
-// age returns the time since a wall-clock instant, at least 0.
-func age(since float64) time.Duration {
-	return max(0, time.Duration((unixNow()-since)*float64(time.Second)))
-}
-
-// unixNow returns the wall clock in BotWire's unit.
-func unixNow() float64 { return float64(time.Now().UnixMicro()) / 1e6 }
-
-func fromUnix(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }

@@ -62,7 +62,9 @@ var layers = []layer{
 	{"upstream/limit", nil},
 
 	// The journal knows nothing of the project but its own layers, and they look down only.
-	{"journal", []string{"journal/internal/...", "internal/bootclock", "internal/diskfs"}},
+	{"journal", []string{"journal/queue", "journal/entries", "journal/internal/...", "internal/bootclock", "internal/diskfs"}},
+	{"journal/entries", []string{"journal/queue", "journal/internal/record", "journal/internal/store", "journal/internal/walk"}},
+	{"journal/queue", []string{"journal/internal/pending", "journal/internal/record", "journal/internal/store"}},
 	{"journal/internal/recovery", []string{"journal/internal/store", "internal/diskfs", "journal/internal/record"}},
 	{"journal/internal/pending", []string{"journal/internal/record", "internal/hashtable"}},
 	{"journal/internal/store", []string{"internal/diskfs", "journal/internal/record"}},

@@ -180,4 +180,12 @@ func IsDamage(err error) bool {
 	return errors.Is(err, record.ErrCorrupt) || pebble.IsCorruptionError(err)
 }
 
+// IgnoreDamage returns err, or nil if that is damage.
+func IgnoreDamage(err error) error {
+	if IsDamage(err) {
+		return nil
+	}
+	return err
+}
+
 func isErrno(err error) bool { return errors.As(err, new(syscall.Errno)) }

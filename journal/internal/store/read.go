@@ -36,6 +36,18 @@ func Get(r pebble.Reader, key []byte, decode func(body []byte) error) (ok bool, 
 	return err == nil, err
 }
 
+// ErrEnough ends a scan early.
+var ErrEnough = errors.New("enough")
+
+// ReadVersion reads a version of an entry; ok is false if the store does not hold it.
+func ReadVersion(r pebble.Reader, id record.ID, seq uint64) (v record.Version, ok bool, err error) {
+	ok, err = Get(r, record.VersionKey(id, seq), func(body []byte) (err error) {
+		v, err = record.DecodeVersion(body)
+		return err
+	})
+	return v, ok, err
+}
+
 // ScanPrefix calls visit, as [Scan] does, for every sealed record under a prefix.
 func ScanPrefix(r pebble.Reader, prefix []byte, visit func(key, body []byte, sum uint32) error) error {
 	return Scan(r, prefix, record.After(prefix), visit)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -63,6 +64,9 @@ type Store struct {
 	// other locks, and never twice.
 	life   sync.RWMutex
 	closed bool // guarded by life
+
+	// Removals counts the changes that have removed versions of entries, from 1 on. It changes in the order of all changes.
+	Removals atomic.Int64
 }
 
 func newStore(opts Options) *Store {
@@ -71,6 +75,7 @@ func newStore(opts Options) *Store {
 	s.gauge = gauge{fs: opts.FS, dir: opts.Dir, reserve: opts.DiskReserve, epoch: time.Now(), looked: s.findLog}
 	e.mergeable, e.flushed = s.gauge.mergeable, s.gauge.flushed
 	s.marker.store = s
+	s.Removals.Store(1)
 	s.applied = s.marker.soon
 	return s
 }
@@ -117,6 +122,15 @@ func (s *Store) Acquire() error {
 
 // Release ends a use of the store.
 func (s *Store) Release() { s.life.RUnlock() }
+
+// Use calls do while the store is open. Errors: do's, and [ErrClosed].
+func (s *Store) Use(do func() error) error {
+	if err := s.Acquire(); err != nil {
+		return err
+	}
+	defer s.Release()
+	return do()
+}
 
 // Close waits for the calls in flight and closes the store. Durable updates stay durable with or
 // without it.

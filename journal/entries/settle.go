@@ -1,0 +1,110 @@
+package entries
+
+import (
+	"fmt"
+
+	"github.com/botwired/botwired/journal/internal/record"
+	"github.com/botwired/botwired/journal/internal/store"
+	"github.com/botwired/botwired/journal/queue"
+)
+
+// Retire calls change with the entry of r in the index and the namespace's copies lock held. change makes
+// the change r, and readers who wait for it go on. what describes the change in an error.
+func (e *Entries) Retire(r *queue.Retiring, what string, change func() error) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", what, r.Write.ID, err)
+		}
+	}()
+	if err := e.store.Acquire(); err != nil {
+		return err
+	}
+	defer e.store.Release()
+	if err := e.queue.Ready(r.Write.ID); err != nil {
+		return err
+	}
+	unlock := e.Lock(r.Write.Namespace)
+	defer unlock()
+	r.Queue, r.Placed = e.queue, unlock
+	defer r.Reveal()
+	return change()
+}
+
+// Settles returns the change that a confirmed write makes to the entry's settled copy and to its row. newerWaits says that a
+// newer write to the entry is pending. The caller holds the copies lock.
+func (e *Entries) Settles(w queue.Write) (fill func(tx *store.Tx, newerWaits bool), err error) {
+	past, err := e.readHead(w.ID)
+	if err != nil {
+		return nil, err
+	}
+	copied, origin := e.settled(w, past)
+	row, err := e.bringRow(w.Namespace, knownRow{
+		Row:  Row{Key: w.Key, ListBytes: w.ListBytes, UpdatedAt: w.UpdatedAt, Origin: origin},
+		gone: w.Op == Delete, arrived: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(tx *store.Tx, newerWaits bool) {
+		copied(tx, newerWaits, row.absentAt) // guard 7.10
+		row.fill(tx)
+	}, nil
+}
+
+// settled returns the change that a confirmed write makes to the entry's settled copy past. Upstream's
+// own times are unknown, so the copy has the write's times until upstream is asked. The caller holds
+// the copies lock.
+//
+// The copy names the version of the write, which is on the disk: also a full disk has room for it. After a
+// restart, only the copy shows that upstream's state is this host's (contract 17).
+func (e *Entries) settled(w queue.Write, past settledCopy) (fill func(tx *store.Tx, newerWaits bool, absentAt float64), origin Origin) {
+	key := record.EntryKey(record.SettledPrefix, w.ID)
+	origin = Origin{Seq: w.Seq, After: max(past.Origin.Known(), w.SentAfter)} // guard 17.8
+	if w.Op == Delete {
+		return func(tx *store.Tx, _ bool, _ float64) {
+			tx.Delete(key)
+			e.keepSeen(tx)
+			e.unname(&past)
+			e.dropNewest(tx, w.ID)
+		}, origin
+	}
+	o := Observation{
+		Value: w.Value, ListBytes: w.ListBytes, CreatedAt: w.Lineage.FirstPutAt, UpdatedAt: w.UpdatedAt,
+		Origin: origin, MadeAt: w.MadeAt,
+	}
+	if past.intact && !w.Lineage.AfterDelete {
+		o.CreatedAt = past.CreatedAt
+	}
+	if past.intact { // guard 19.5
+		o.UpdatedAt = timeOf(e, o.UpdatedAt, past.UpdatedAt)
+	}
+	if w.CreatedAt != 0 {
+		o.CreatedAt = w.CreatedAt
+	}
+	if past.intact {
+		o.AbsentAt = past.AbsentAt
+	}
+	return func(tx *store.Tx, newerWaits bool, absentAt float64) {
+		if !past.kept {
+			o.AbsentAt = max(absentAt, w.AbsentAt) // guard 13.111
+		}
+		e.unname(&past)
+		if newerWaits && w.Lineage.Removals != e.store.Removals.Load() { // guard 3.40
+			at, follows := w.Lineage.At, w.Lineage.Follows
+			if at == 0 { // it may have replaced a write
+				at, follows = w.WrittenAt, w.Seq-1
+			}
+			tx.SetVersion(w.ID, w.Seq, &record.Version{
+				Op: w.Op, At: at, Follows: follows, Author: w.Author, ListBytes: int32(w.ListBytes), Value: w.Value,
+			})
+		}
+		e.set(tx, w.ID, &o, store.UnixNow(), w.Seq)
+	}, origin
+}
+
+// SettledBy returns the number of this journal's write that made an entry's settled copy; 0 if none did.
+func (e *Entries) SettledBy(id ID) (uint64, error) {
+	defer e.Lock(id.Namespace)()
+	head, err := e.head(id)
+	return head.Origin.Seq, err
+}
