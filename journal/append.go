@@ -3,7 +3,6 @@ package journal
 import (
 	"math"
 
-	"github.com/botwired/botwired/journal/entries"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/queue"
 )
@@ -15,22 +14,22 @@ import (
 // that of the settled copy which it follows, and the namespace's copies stay as they are until it has its place.
 //
 // Errors: [ErrFull], *[NamespaceFullError], [ErrChanged], [ErrFailed], [ErrClosed].
-func (j *Journal) Append(w queue.NewWrite) (queue.Write, error) {
+func (j *Journal) Append(w NewWrite) (Write, error) {
 	if err := j.store.Acquire(); err != nil {
-		return queue.Write{}, err
+		return Write{}, err
 	}
 	defer j.store.Release()
 	if err := j.queue.Ready(w.ID); err != nil {
-		return queue.Write{}, err
+		return Write{}, err
 	}
-	if w.Op != queue.Delete {
+	if w.Op != Delete {
 		return j.queue.Append(w, queue.Following{})
 	}
 	unlock := j.entries.Lock(w.Namespace)
 	defer unlock()
 	copied, _, err := j.entries.Head(w.ID)
 	if err != nil {
-		return queue.Write{}, err
+		return Write{}, err
 	}
 	return j.queue.Append(w, queue.Following{UpdatedAt: copied.UpdatedAt, Placed: unlock})
 }
@@ -45,24 +44,24 @@ const AnyWrite = math.MaxUint64
 // Fenced, so that the fence finds later states that the journal does not know.
 //
 // Errors: [ErrNewer], [ErrNoDeadLetter] and those of [Journal.Append].
-func (j *Journal) Retry(seq, last uint64) (queue.Write, error) {
+func (j *Journal) Retry(seq, last uint64) (Write, error) {
 	if err := j.store.Acquire(); err != nil {
-		return queue.Write{}, err
+		return Write{}, err
 	}
 	defer j.store.Release()
 	l, err := j.queue.Letters.Read(seq)
 	if err != nil {
-		return queue.Write{}, err
+		return Write{}, err
 	}
 	if err := j.queue.Ready(l.ID); err != nil {
-		return queue.Write{}, err
+		return Write{}, err
 	}
 	unlock := j.entries.Lock(l.Namespace)
 	defer unlock()
 	if last != AnyWrite && l.SupersededBy > last { // guard 13.13
-		return queue.Write{}, queue.ErrNewer
+		return Write{}, ErrNewer
 	}
-	w := queue.NewWrite{
+	w := NewWrite{
 		ID: l.ID, Op: l.Op, Value: l.Value, ListBytes: int(l.ListBytes), Author: l.Author,
 		If: func(newest uint64) bool { return newest <= last }, // guard 13.11
 	}
@@ -71,17 +70,17 @@ func (j *Journal) Retry(seq, last uint64) (queue.Write, error) {
 	}
 	settled, _, err := j.entries.Head(l.ID) // no write settles while the copies lock is held
 	if err != nil {
-		return queue.Write{}, err
+		return Write{}, err
 	}
 	if last != AnyWrite && isNewer(&settled, &l, last) {
-		return queue.Write{}, queue.ErrNewer
+		return Write{}, ErrNewer
 	}
 	return j.queue.Retry(&l, w, queue.Following{UpdatedAt: settled.UpdatedAt, Placed: unlock})
 }
 
 // isNewer reports whether a settled copy shows a write after last. For another host's state, isNewer
 // reports whether it is later than the dead letter.
-func isNewer(settled *entries.Observation, l *record.Dead, last uint64) bool {
+func isNewer(settled *Observation, l *record.Dead, last uint64) bool {
 	if settled.Origin.Seq != 0 {
 		return settled.Origin.Seq > last // guard 13.12
 	}

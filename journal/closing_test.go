@@ -5,9 +5,6 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/botwired/botwired/journal/entries"
-	"github.com/botwired/botwired/journal/queue"
 )
 
 // A call after Close returns ErrClosed, not a disk failure.
@@ -20,10 +17,10 @@ func TestCallsAfterClose(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	id := queue.ID{Namespace: "ns", Key: "key"}
-	w := queue.Write{ID: id, Seq: 1, Op: queue.Put, Value: "1"}
+	id := ID{Namespace: "ns", Key: "key"}
+	w := Write{ID: id, Seq: 1, Op: Put, Value: "1"}
 	for name, call := range map[string]func() error{
-		"Append":                      func() error { _, err := j.Append(queue.NewWrite{ID: id, Op: queue.Put, Value: "1"}); return err },
+		"Append":                      func() error { _, err := j.Append(NewWrite{ID: id, Op: Put, Value: "1"}); return err },
 		"DeadLetter":                  func() error { return j.DeadLetter(w, Failure{Status: 422, Reason: "no"}) },
 		"Commit":                      func() error { return listing.Commit(nil, true) },
 		"ReadDeadLetter":              func() error { _, err := j.ReadDeadLetter(1); return err },
@@ -42,15 +39,15 @@ func TestCallsAfterClose(t *testing.T) {
 		"UnmarkSent":                  func() error { return j.UnmarkSent(w) },
 		"Left":                        func() error { _, _, err := j.Left(w); return err },
 		"Newest":                      func() error { _, _, err := j.Newest(id); return err },
-		"VisitPending":                func() error { return j.VisitPending("ns", func(queue.Pending) {}) },
+		"VisitPending":                func() error { return j.VisitPending("ns", func(Pending) {}) },
 		"Retry":                       func() error { _, err := j.Retry(1, AnyWrite); return err },
 		"Run":                         func() error { return j.Run(t.Context()) },
 		"Settle":                      func() error { return j.Settle(w) },
 		"Fence.Base":                  func() error { _, err := j.Fence.Base(id); return err },
-		"Fence.Lose":                  func() error { return j.Fence.Lose(w, entries.Observation{Value: "2"}, "later") },
+		"Fence.Lose":                  func() error { return j.Fence.Lose(w, Observation{Value: "2"}, "later") },
 		"Fence.LoseToDelete":          func() error { return j.Fence.LoseToDelete(w, 1, "later") },
 		"Fence.KeepOverwrittenDelete": func() error { return j.Fence.KeepOverwrittenDelete(w.ID, 1) },
-		"Fence.KeepOverwritten":       func() error { return j.Fence.KeepOverwritten(w.ID, entries.Observation{Value: "2"}) },
+		"Fence.KeepOverwritten":       func() error { return j.Fence.KeepOverwritten(w.ID, Observation{Value: "2"}) },
 	} {
 		if err := call(); !errors.Is(err, ErrClosed) {
 			t.Errorf("%s: %v", name, err)

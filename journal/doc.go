@@ -39,8 +39,22 @@
 //	internal/recovery examines and salvages directories
 //
 // The entries know the queue, because a pending write says what an entry is; the queue does not know the entries. Both have a
-// part in these stories, which the façade tells: a delete (append.go), a write's end (settle.go), a lookup (lookup.go), room
-// on the disk (maintain.go), and a purge (purge.go).
+// part in these stories, which the façade tells: a delete and a retry (append.go), a write's end (settle.go), a lookup
+// (lookup.go), room on the disk (maintain.go), and a purge (purge.go).
+//
+// # Damage
+//
+// A read that meets damage depends on what it reads (see record.Kinds). What is owed ends the process: pending writes with
+// their values, dead letters, what was sent. Anything else counts as missing, and status says so ([store.Store.Damaged]).
+// Upkeep and merges that meet damage end the process, too: they could not go on. The next start mends the journal if all that is
+// owed can be read, and refuses otherwise (contract 4).
+//
+// # Room
+//
+// Of the free space, the store knows three bounds. With less than the reserve and the write's size, Append returns [ErrFull],
+// and no new copy is kept. With less than the reserve, upkeep gives up the settled copies but for those used last, then the
+// versions that nothing needs, and then the receipts. With less than a quarter of it, nothing is sent upstream. Pending writes,
+// dead letters, what is lost, what was sent and the listings stay.
 //
 // # Locks
 //

@@ -117,6 +117,31 @@ func TestReadersWaitForTheFill(t *testing.T) {
 	})
 }
 
+// A pending write takes its times from the copy that it follows: its readers wait until that is durable, too (contract 7).
+func TestReadersOfAPendingWriteWaitForTheFill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newStalling()
+		j := open(t, disk.fs)
+		put(t, j, key("a"), "mine")
+		goOn := disk.stall()
+		theirs := observed("theirs")
+		theirs.UpdatedAt = 9e9
+		filled, fillErr := later(func() error { return second(j.Fill(key("a"), theirs, always)) })
+		if filled() {
+			t.Error("the fill has ended before it was synced")
+		}
+		var state journal.State
+		read, readErr := later(func() (err error) { state, err = j.Lookup(key("a")); return err })
+		if read() {
+			t.Errorf("the reader did not wait: %+v", state)
+		}
+		goOn()
+		if !filled() || !read() || errors.Join(*fillErr, *readErr) != nil || state.Value != "mine" || state.UpdatedAt != 9e9 {
+			t.Errorf("ended: %v, %v; %v, %v, %+v", filled(), read(), *fillErr, *readErr, state)
+		}
+	})
+}
+
 // No reader sees a listing that a power cut could undo, and none can conclude from a missing copy that
 // the listing lacks the entry (contract 7).
 func TestReadersWaitForTheListing(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/botwired/botwired/journal/entries"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
 	"github.com/botwired/botwired/journal/queue"
@@ -25,7 +24,7 @@ func WithoutPause(o Options) Options {
 }
 
 // ChangeLater makes a change that no caller waits for.
-func (j *Journal) ChangeLater(id queue.ID) error {
+func (j *Journal) ChangeLater(id ID) error {
 	return j.store.Later(func(tx *store.Tx) error {
 		tx.Delete(record.EntryKey(record.LeftPrefix, id))
 		return nil
@@ -74,8 +73,8 @@ func (j *Journal) check(tx *store.Tx) error {
 		return err
 	}
 	defer func() { _ = versions.Close() }()
-	var last queue.ID
-	found, err := store.Count(db, func(id queue.ID, v record.Pending) error {
+	var last ID
+	found, err := store.Count(db, func(id ID, v record.Pending) error {
 		if last == id {
 			return fmt.Errorf("%s has two pending records", id)
 		}
@@ -113,16 +112,16 @@ func checkCopies(db pebble.Reader) error {
 	})
 }
 
-// Unmark removes the mark from a superseded dead letter.
+// Unmark removes the mark from a superseded dead letter in the store. The next start finds it so.
 func (j *Journal) Unmark(seq uint64) error {
 	l, err := queue.ReadDead(j.store.DB(), seq)
 	if err != nil {
 		return err
 	}
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		j.queue.Letters.Remove(tx, &l)
+		tx.DeleteDead(&l)
 		l.SupersededBy = 0
-		j.queue.Letters.Set(tx, &l)
+		tx.SetDead(&l)
 		return nil
 	}))
 }
@@ -177,17 +176,17 @@ func (j *Journal) Flip(key string) error {
 const AloneEnv = "JOURNAL_TEST_ALONE"
 
 // PendingKey returns the key of a pending write's record.
-func PendingKey(id queue.ID, seq uint64) string { return string(record.AppendPendingKey(nil, id, seq)) }
+func PendingKey(id ID, seq uint64) string { return string(record.AppendPendingKey(nil, id, seq)) }
 
 // VersionKey returns the key of a version's record.
-func VersionKey(id queue.ID, seq uint64) string { return string(record.VersionKey(id, seq)) }
+func VersionKey(id ID, seq uint64) string { return string(record.VersionKey(id, seq)) }
 
 // DeadKey returns the key of a dead letter's record.
 func DeadKey(seq uint64) string { return string(record.DeadKey(seq)) }
 
 // NotDurable returns how many entries and listings make readers wait.
 func (j *Journal) NotDurable() int {
-	hidden, _ := j.queue.Readers.Waiting()
+	hidden, _ := j.queue.Readers.Count()
 	return hidden
 }
 
@@ -226,10 +225,10 @@ func (j *Journal) EvictCopies(ctx context.Context) error {
 }
 
 // StateAfter looks up an entry with a pending write, and calls during between the index and the store.
-func (j *Journal) StateAfter(id queue.ID, during func()) (entries.State, error) {
+func (j *Journal) StateAfter(id ID, during func()) (State, error) {
 	v, _, err := j.queue.Visible(id)
 	if err != nil {
-		return entries.State{}, err
+		return State{}, err
 	}
 	during()
 	return j.pendingState(id, &v)
@@ -244,22 +243,25 @@ func (j *Journal) CopiesLocked(namespace string) bool {
 
 // PendingRecords returns how many records of pending writes the store holds.
 func (j *Journal) PendingRecords() (n int, err error) {
-	_, err = store.Count(j.DB(), func(queue.ID, record.Pending) error { n++; return nil })
+	_, err = store.Count(j.DB(), func(ID, record.Pending) error { n++; return nil })
 	return n, err
 }
 
 // ConfirmedAt sets the confirmation time of an entry's copy, and of its namespace's listing.
-func (j *Journal) ConfirmedAt(id queue.ID, at time.Time) error {
+func (j *Journal) ConfirmedAt(id ID, at time.Time) error {
 	seconds := float64(at.UnixMicro()) / 1e6
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 		key := record.EntryKey(record.SettledPrefix, id)
-		_, err := store.Get(j.store.DB(), key, func(body []byte) error {
+		found, err := store.Get(j.store.DB(), key, func(body []byte) error {
 			o, _, version, err := record.DecodeSettled(body)
 			tx.Set(key, record.EncodeSettled(key, &o, seconds, version))
 			header := record.HeaderKey(id.Namespace)
 			tx.Set(header, record.EncodeHeader(header, record.Header{FetchedAt: seconds, Newest: o.UpdatedAt, Complete: true}))
 			return err
 		})
+		if err == nil && !found {
+			err = errors.New("there is no copy")
+		}
 		return err
 	}))
 }
@@ -286,7 +288,7 @@ func (j *Journal) BoundHistory(budget int64) error {
 func (j *Journal) GiveUpReceipts() error { return j.queue.GiveUpReceipts() }
 
 // Versions returns the numbers of an entry's versions in the store.
-func (j *Journal) Versions(id queue.ID) (seqs []uint64, err error) {
+func (j *Journal) Versions(id ID) (seqs []uint64, err error) {
 	err = store.ScanPrefix(j.store.DB(), record.VersionsOf(id), func(key, _ []byte, _ uint32) error {
 		_, seq, err := record.ParseVersionKey(key)
 		seqs = append(seqs, seq)

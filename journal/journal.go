@@ -44,7 +44,7 @@ type Options struct {
 	// times its writes. A new write gets a time at least a microsecond later. So a write that follows
 	// another host's is later, even if this host's clock is behind. The journal calls NotBefore in the
 	// order of all writes: it must be quick, and must not call the journal.
-	NotBefore func(queue.ID) float64
+	NotBefore func(ID) float64
 	// Seen returns what upstream's engine has seen so far, in its own form. The journal keeps it in the same change as
 	// each state that upstream has confirmed: after a power cut, [Journal.Seen] is not older than any such state. It
 	// may be nil, and return nil. Like NotBefore, it must be quick, and must not call the journal.
@@ -54,7 +54,7 @@ type Options struct {
 	Full func(namespace string) bool
 	// LossLimit bounds how many confirmed entries of a namespace upstream may lack at once. Beyond it,
 	// the journal rejects the listing. The zero value means no bound.
-	LossLimit entries.LossLimit
+	LossLimit LossLimit
 	// BootClock is the clock that counts since the machine has booted: see [bootclock.Now]. It may be nil.
 	BootClock func() (boot string, since time.Duration)
 	// AwaitRoom is called while fewer bytes are free than opening the journal needs, and with 0 as soon
@@ -79,7 +79,7 @@ func (o Options) withDefaults() Options {
 		o.fullDiskPause = diskfs.FullDiskPause
 	}
 	if o.receiptsKept == 0 {
-		o.receiptsKept = queue.ReceiptsKept
+		o.receiptsKept = ReceiptsKept
 	}
 	if o.BootClock == nil {
 		o.BootClock = bootclock.Now
@@ -94,25 +94,25 @@ func (o Options) withDefaults() Options {
 // Journal is the durable store. All its methods may be called concurrently.
 type Journal struct {
 	// Receipts tells the outcome of each write.
-	Receipts *queue.Receipts
+	Receipts *Receipts
 
 	// Trust decides which answers of upstream count.
-	Trust *entries.Trust
+	Trust *Trust
 
 	// Fence compares writes with other hosts' states, and keeps the states that lose.
-	Fence *entries.Fence
+	Fence *Fence
 
 	// Keys walks the known keys.
-	Keys *entries.Keys
+	Keys *Keys
 
 	// Listings reads the settled listings.
-	Listings *entries.Listings
+	Listings *Listings
 
 	// History reads the versions of entries.
-	History *entries.History
+	History *History
 
 	// Disk reports the journal's disk usage.
-	Disk *entries.Disk
+	Disk *Disk
 
 	opts    Options
 	store   *store.Store
@@ -125,7 +125,7 @@ type Journal struct {
 // runs under the readers' lock: it must be quick and must not call the journal. There is one
 // subscriber. It subscribes before calling any other method except [Journal.Holdings], so that it
 // misses no change.
-func (j *Journal) Subscribe(notify func(queue.Change)) { j.queue.Readers.Subscribe(notify) }
+func (j *Journal) Subscribe(notify func(Change)) { j.queue.Readers.Subscribe(notify) }
 
 // Close waits for the calls in flight and closes the store. Acknowledged writes are durable with or
 // without it. Later calls return [ErrClosed], or an answer from memory.
@@ -141,15 +141,15 @@ func (j *Journal) Full() (since time.Time, why error) { return j.queue.Full() }
 func (j *Journal) Rebuilt() <-chan struct{} { return j.queue.Rebuilt() }
 
 // Newest returns the entry's pending write, to send upstream: see [queue.Queue.Newest].
-func (j *Journal) Newest(id queue.ID) (w queue.Write, ok bool, err error) { return j.queue.Newest(id) }
+func (j *Journal) Newest(id ID) (w Write, ok bool, err error) { return j.queue.Newest(id) }
 
 // VisitPending visits the pending writes of a namespace: see [queue.Queue.VisitPending].
-func (j *Journal) VisitPending(namespace string, visit func(queue.Pending)) error {
+func (j *Journal) VisitPending(namespace string, visit func(Pending)) error {
 	return j.queue.VisitPending(namespace, visit)
 }
 
 // PendingList returns the writes that have waited longest: see [queue.Queue.PendingList].
-func (j *Journal) PendingList(namespace string, limit int) []queue.Pending {
+func (j *Journal) PendingList(namespace string, limit int) []Pending {
 	return j.queue.PendingList(namespace, limit)
 }
 
@@ -166,23 +166,23 @@ func (j *Journal) EndSending() error { return j.queue.EndSending() }
 func (j *Journal) LastSending() (ago time.Duration, ok bool, err error) { return j.queue.LastSending() }
 
 // MarkSent records that a write is being sent: see [queue.Queue.MarkSent].
-func (j *Journal) MarkSent(w queue.Write) (before bool, err error) { return j.queue.MarkSent(w) }
+func (j *Journal) MarkSent(w Write) (before bool, err error) { return j.queue.MarkSent(w) }
 
-// UnmarkSent takes that back: see [queue.Queue.UnmarkSent].
-func (j *Journal) UnmarkSent(w queue.Write) error { return j.queue.UnmarkSent(w) }
+// UnmarkSent takes back that a write was sent: see [queue.Queue.UnmarkSent].
+func (j *Journal) UnmarkSent(w Write) error { return j.queue.UnmarkSent(w) }
 
 // Left returns what requests may have left upstream: see [queue.Queue.Left].
-func (j *Journal) Left(w queue.Write) (left []queue.Content, known bool, err error) {
+func (j *Journal) Left(w Write) (left []Content, known bool, err error) {
 	return j.queue.Left(w)
 }
 
 // DeadLetters lists dead letters: see [queue.Queue.DeadLetters].
-func (j *Journal) DeadLetters(after uint64, limit int) ([]queue.DeadLetter, error) {
+func (j *Journal) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
 	return j.queue.DeadLetters(after, limit)
 }
 
 // ReadDeadLetter returns a dead letter: see [queue.Queue.ReadDeadLetter].
-func (j *Journal) ReadDeadLetter(seq uint64) (queue.DeadLetter, error) {
+func (j *Journal) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 	return j.queue.ReadDeadLetter(seq)
 }
 
@@ -190,17 +190,17 @@ func (j *Journal) ReadDeadLetter(seq uint64) (queue.DeadLetter, error) {
 func (j *Journal) Discard(seq uint64) error { return j.queue.Discard(seq) }
 
 // Fill records upstream's answer: see [entries.Entries.Fill].
-func (j *Journal) Fill(id queue.ID, o *entries.Observation, valid func() bool, options ...entries.FillOption) (entries.State, error) {
+func (j *Journal) Fill(id ID, o *Observation, valid func() bool, options ...entries.FillOption) (State, error) {
 	return j.entries.Fill(id, o, valid, options...)
 }
 
 // Listing returns the listing of a namespace: see [entries.Entries.Listing].
-func (j *Journal) Listing(namespace string, most int) (l entries.Listing, ok bool, err error) {
+func (j *Journal) Listing(namespace string, most int) (l Listing, ok bool, err error) {
 	return j.entries.Listing(namespace, most)
 }
 
 // BeginListing begins to take upstream's listing: see [entries.Entries.BeginListing].
-func (j *Journal) BeginListing(namespace string) *entries.ListingFill {
+func (j *Journal) BeginListing(namespace string) *ListingFill {
 	return j.entries.BeginListing(namespace)
 }
 

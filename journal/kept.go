@@ -8,7 +8,6 @@ import (
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/queue"
 )
 
 // Kept counts what a journal keeps of a namespace.
@@ -71,7 +70,7 @@ func (j *Journal) Kept(accept func(namespace string) bool) (kept []Kept, err err
 		err = store.ScanDead(snapshot, 0, func(l *record.Dead) error {
 			if k := of(l.Namespace); k != nil {
 				k.DeadLetters++
-				if l.Kind == queue.Refused && l.SupersededBy == 0 {
+				if l.Kind == Refused && l.SupersededBy == 0 {
 					k.Open++
 				}
 			}

@@ -66,7 +66,7 @@ func begin(opts Options) (*Journal, error) {
 		CopiesBytes: opts.CopiesBytes, HistoryBytes: opts.HistoryBytes, MaxBytes: opts.MaxBytes, Exact: opts.Exact, Named: opts.Named,
 		Seen: opts.Seen, LossLimit: opts.LossLimit, AwaitRoom: opts.AwaitRoom, Logger: opts.Logger,
 	})
-	err = e.Load() // first: it makes lost versions of some dead letters of an older botwired
+	err = e.Load() // first: it turns old dead letters into lost versions, and the index must not count them
 	if err == nil {
 		err = q.Load()
 	}

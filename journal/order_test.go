@@ -211,6 +211,37 @@ func TestConditionalWritesExclude(t *testing.T) {
 	}
 }
 
+// A close that comes amid the end of a write waits for it, and holds it up nowhere.
+func TestCloseWaitsForEndings(t *testing.T) {
+	for range 20 {
+		j := open(t, vfs.NewMem())
+		var begun, all sync.WaitGroup
+		begun.Add(8)
+		for i := range 8 {
+			all.Go(func() {
+				for k := 0; ; k++ {
+					w, err := j.Append(journal.NewWrite{ID: key("%d-%d", i, k), Op: journal.Put, Value: "x"})
+					if err == nil {
+						err = j.DeadLetter(w, journal.Failure{Kind: journal.Refused, Status: 422})
+					}
+					if k == 0 {
+						begun.Done()
+					}
+					if err != nil {
+						if !errors.Is(err, journal.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		begun.Wait()
+		no(t, j.Close())
+		all.Wait()
+	}
+}
+
 // Calls in flight when the journal is closed are finished; later ones are refused.
 func TestCloseWaitsForCalls(t *testing.T) {
 	fs := vfs.NewCrashableMem()

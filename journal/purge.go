@@ -9,21 +9,24 @@ import (
 	"github.com/botwired/botwired/journal/queue"
 )
 
-// Purge removes everything that the journal keeps of an entry, or of a namespace if the key is empty:
-// copies, versions, dead letters and receipts, but not those of writes after the one with the number upTo.
-// Then it makes the files free of their data: it merges the tables, and replaces the logs. It leaves pending writes alone,
-// and the checksums of what earlier requests for their entries may have left upstream. Readers ask upstream again. After a crash,
-// or an error, the caller purges again.
+// Purge removes what the journal keeps of an entry, or of a namespace if the key is empty: copies, rows, versions, dead
+// letters, receipts and the names of requests. Puts after the one with the number upTo stay, with their receipts; deletes and what
+// upstream has shown go up to the newest, for that may be what is purged.
+//
+// A pending write stays, with the copy that it is based on, the name of its request, and what requests may have left upstream.
+// Where nothing is pending, it stays known only that something may have been left. Then Purge makes the files free of the data: it
+// merges the tables, and replaces the logs. Readers ask upstream again. After a crash, or an error, the caller purges again. What
+// a recovery has left beside the journal stays: see [Journal.Aside].
 //
 // Purge is not done while a reader still has an old file open, or the disk has no room to merge tables: it
 // waits for that, and returns ctx's error when ctx ends first.
 //
 // Errors: [ErrRebuilding], ctx's, [ErrClosed], [ErrFailed], [ErrCorrupt], and those of the file system.
-func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64) (done queue.Purged, err error) {
+func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64) (done Purged, err error) {
 	select {
 	case <-j.queue.Rebuilt():
 	default:
-		return done, queue.ErrRebuilding // the index must know which versions are pending
+		return done, ErrRebuilding // the index must know which versions are pending
 	}
 	select {
 	case j.purges <- struct{}{}:
@@ -32,7 +35,7 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64)
 		return done, ctx.Err()
 	}
 	last := j.store.Totals().Seq
-	p := &queue.Purge{Of: queue.ID{Namespace: namespace, Key: key}, UpTo: min(upTo, last), Last: last}
+	p := &queue.Purge{Of: ID{Namespace: namespace, Key: key}, UpTo: min(upTo, last), Last: last}
 	for _, part := range []func(context.Context, *queue.Purge) error{
 		j.queue.PurgeLetters, j.entries.PurgeListing, j.entries.PurgeLosses, j.entries.PurgeCopies, j.queue.PurgeLeft, j.queue.PurgeReceipts,
 	} {
@@ -40,7 +43,7 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64)
 			return p.Done, err
 		}
 	}
-	p.Done.Pending = j.queue.Waiting(p.Of)
+	p.Done.Pending = j.queue.CountPending(p.Of)
 	return p.Done, j.store.Purge(ctx, spansOf(p.Of))
 }
 
@@ -49,7 +52,7 @@ func (j *Journal) Purge(ctx context.Context, namespace, key string, upTo uint64)
 func (j *Journal) Aside() ([]string, error) { return recovery.Aside(j.opts.FS, j.opts.Dir) }
 
 // spansOf returns the ranges of keys that may hold records of an entry, or of a namespace without a key.
-func spansOf(of queue.ID) (spans []store.Span) {
+func spansOf(of ID) (spans []store.Span) {
 	for _, kind := range record.Kinds {
 		from, to, some := kind.Of(of)
 		if kind.Keyed == record.ByNumber { // its records name the entry in their values

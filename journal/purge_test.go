@@ -228,6 +228,25 @@ func TestPurgeLeavesPendingWrites(t *testing.T) {
 	}
 }
 
+// The name of a request stays as long as its write is pending: a repetition must not make a second one (contract 5).
+func TestPurgeLeavesTheNamesOfPendingWrites(t *testing.T) {
+	for _, k := range []string{"k", ""} {
+		j := openOnDisk(t, t.TempDir())
+		name := requestName(key("k"))
+		w, err := j.Append(journal.NewWrite{ID: key("k"), Op: journal.Put, Value: "1", Request: &journal.Request{Name: name}})
+		no(t, err)
+		purge(t, j, "ns", k)
+		if _, seq, err := j.Receipts.Request(name); err != nil || seq != w.Seq {
+			t.Errorf("Purge(%q), while it is pending: the request has made write %d, %v, want %d", k, seq, err, w.Seq)
+		}
+		settle(t, j, key("k"))
+		purge(t, j, "ns", k)
+		if made, _, err := j.Receipts.Request(name); err != nil || made.Op != 0 {
+			t.Errorf("Purge(%q), once it has settled: %+v, %v", k, made, err)
+		}
+	}
+}
+
 // A purge leaves the puts with a higher number than its own, settled ones with their history, too. It removes what
 // upstream has shown since, because that may be the old value.
 func TestPurgeLeavesLaterWrites(t *testing.T) {

@@ -8,10 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/botwired/botwired/journal/entries"
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/queue"
 )
 
 // BenchmarkReceipt measures the cost of a receipt in the batch that removes a write from the pending
@@ -31,14 +29,14 @@ func BenchmarkReceipt(b *testing.B) {
 			if err := j.Run(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			copied := &entries.Observation{Value: strings.Repeat("v", 200), ListBytes: 200, CreatedAt: 1, UpdatedAt: 1}
+			copied := &Observation{Value: strings.Repeat("v", 200), ListBytes: 200, CreatedAt: 1, UpdatedAt: 1}
 			var seq atomic.Uint64
 			b.ReportAllocs()
 			b.SetParallelism(64)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					n := seq.Add(1)
-					id := queue.ID{Namespace: "agent", Key: fmt.Sprint(n % 1000)}
+					id := ID{Namespace: "agent", Key: fmt.Sprint(n % 1000)}
 					err := j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 						key := record.EntryKey(record.SettledPrefix, id)
 						tx.SetVersion(id, n, &record.Version{Op: record.Put, At: 1, ListBytes: 200, Value: copied.Value})
@@ -46,7 +44,7 @@ func BenchmarkReceipt(b *testing.B) {
 						if leaves {
 							receipt := record.ReceiptKey(0, n)
 							tx.Set(receipt, record.EncodeReceipt(receipt, &record.Receipt{
-								ID: id, Seq: n, Op: record.Put, State: queue.ReceiptSettled, WrittenAt: 1, SettledAt: 2,
+								ID: id, Seq: n, Op: record.Put, State: ReceiptSettled, WrittenAt: 1, SettledAt: 2,
 							}))
 						}
 						return nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/botwired/botwired/journal/internal/record"
 	"github.com/botwired/botwired/journal/internal/store"
-	"github.com/botwired/botwired/journal/queue"
 )
 
 // KeepReceipts sets the maximum number of receipts.
@@ -25,19 +24,22 @@ func (j *Journal) MaintainReceipts() error { return j.queue.MaintainReceipts() }
 // PeriodBegan sets the start of the present period by the wall clock.
 func (j *Journal) PeriodBegan(at time.Time) error {
 	return j.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-		_, err := store.Get(j.store.DB(), record.GenerationsKey, func(body []byte) error {
+		found, err := store.Get(j.store.DB(), record.GenerationsKey, func(body []byte) error {
 			known, err := record.DecodeGenerations(body)
 			known.BeganAt = float64(at.Unix())
 			tx.Set(record.GenerationsKey, record.EncodeGenerations(&known))
 			return err
 		})
+		if err == nil && !found {
+			err = errors.New("there is no period")
+		}
 		return err
 	}))
 }
 
 // Watchers returns how many entries are watched.
 func (j *Journal) Watchers() int {
-	_, watched := j.queue.Readers.Waiting()
+	_, watched := j.queue.Readers.Count()
 	return watched
 }
 
@@ -85,7 +87,7 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 			return nil //nolint:nilerr // the record of the generations, or a named request
 		}
 		r, err := record.DecodeReceipt(seq, body)
-		if old, twice := receipts[seq]; twice && (old.State != queue.ReceiptDead || r.State != queue.ReceiptSuperseded) {
+		if old, twice := receipts[seq]; twice && (old.State != ReceiptDead || r.State != ReceiptSuperseded) {
 			return errors.Join(err, fmt.Errorf("write %d has two receipts: %s and %s", seq, old.State, r.State))
 		}
 		receipts[seq], entries[seq] = r, r.ID
@@ -107,14 +109,14 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 			}
 		case ended == pending[seq]:
 			return fmt.Errorf("write %d of %d: pending is %v, and its receipt is there: %v, %s", seq, last, pending[seq], ended, r.State)
-		case r.By != 0 && (r.By <= seq || r.By > last || entries[r.By] != r.ID || r.State != queue.ReceiptSuperseded):
+		case r.By != 0 && (r.By <= seq || r.By > last || entries[r.By] != r.ID || r.State != ReceiptSuperseded):
 			return fmt.Errorf("write %d of %d to %s is %s by write %d to %s", seq, last, r.ID, r.State, r.By, entries[r.By])
 		case ended && (r.WrittenAt == 0 || r.SettledAt < r.WrittenAt):
 			return fmt.Errorf("write %d was written at %v and ended at %v", seq, r.WrittenAt, r.SettledAt)
 		}
 	}
 	return store.ScanDead(db, 0, func(l *record.Dead) error {
-		if r := receipts[l.Seq]; r.State != queue.ReceiptDead || r.By != 0 || r.Reason != l.Error {
+		if r := receipts[l.Seq]; r.State != ReceiptDead || r.By != 0 || r.Reason != l.Error {
 			return fmt.Errorf("dead letter %d is %s by %d, %q", l.Seq, r.State, r.By, r.Reason)
 		}
 		return nil
@@ -122,9 +124,9 @@ func (j *Journal) checkReceipts(db pebble.Reader, last uint64, noWrites []uint64
 }
 
 // writesIn returns the writes in the store, each with its entry, and those that are pending.
-func writesIn(db pebble.Reader) (entries map[uint64]queue.ID, pending map[uint64]bool, err error) {
-	entries, pending = make(map[uint64]queue.ID), make(map[uint64]bool)
-	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id queue.ID, v record.Pending) error {
+func writesIn(db pebble.Reader) (entries map[uint64]ID, pending map[uint64]bool, err error) {
+	entries, pending = make(map[uint64]ID), make(map[uint64]bool)
+	err = store.ScanPending(db, []byte(record.PendingPrefix), func(id ID, v record.Pending) error {
 		entries[v.Seq], pending[v.Seq] = id, true
 		return nil
 	})

@@ -12,40 +12,12 @@ import (
 // Settle records that upstream has confirmed a write. The write becomes the entry's settled copy (a
 // delete removes the copy), and leaves the pending set unless a newer write to the entry is pending.
 // Settle marks the entry's older dead letters as superseded. It is durable when it returns.
-func (j *Journal) Settle(w queue.Write) error {
+func (j *Journal) Settle(w Write) error {
 	r := &queue.Retiring{Write: w, State: record.ReceiptSettled}
-	return j.entries.Retire(r, "settling a write to", func() error {
-		settled, err := j.entries.Settles(w)
-		if err != nil {
-			return err
-		}
-		forgets, err := r.ForgetsLeft()
-		if err != nil {
-			return err
-		}
-		marks, err := j.queue.Letters.Mark(w.ID, w.Seq)
-		if err != nil {
-			return err
-		}
-		r.Outcome = func(tx *store.Tx, last *record.Pending) {
-			settled(tx, last == nil)
-			forgets(tx)
-			marks.Fill(tx) // guard 13.14
-		}
-		if err := j.store.Update(r); err != nil || !marks.More {
-			return err
-		}
-		return j.queue.Letters.MarkAll(w.ID, w.Seq)
+	return j.entries.Retire(r, "settling a write to", func() (err error) {
+		r.Outcome, err = j.entries.Settles(w)
+		return err
 	})
-}
-
-// Failure says why a write becomes a dead letter.
-type Failure struct {
-	Kind queue.DeadKind
-	// Status is the status with which upstream refused the write (HTTP's for BotWire); 0 if there is
-	// none. The journal does not interpret it.
-	Status int
-	Reason string // for people; never holds a value
 }
 
 // DeadLetter makes a pending write a dead letter: upstream refused it for good, or a person dropped it.
@@ -55,12 +27,10 @@ type Failure struct {
 // Until then, readers of the entry wait: no answer may show them an older state that a power cut could
 // undo (contract 7). If upstream may hold the write, or an older one that has not settled, DeadLetter removes the
 // settled copy and its row, and what may be there stays known: see [Journal.Left].
-func (j *Journal) DeadLetter(w queue.Write, why Failure) error {
-	r := &queue.Retiring{
-		Write: w, Waits: true, State: record.ReceiptDead, Reason: why.Reason, Dropped: why.Kind == queue.Dropped,
-	}
+func (j *Journal) DeadLetter(w Write, why Failure) error {
+	r := &queue.Retiring{Write: w, State: record.ReceiptDead, Reason: why.Reason, Failure: why, Hides: true}
 	return j.entries.Retire(r, "dead-lettering a write to", func() error {
-		left, known, err := j.Left(w)
+		left, known, err := j.queue.LeftOf(w)
 		if err != nil {
 			return err
 		}
@@ -70,33 +40,22 @@ func (j *Journal) DeadLetter(w queue.Write, why Failure) error {
 				return err
 			}
 		}
-		r.Outcome = func(tx *store.Tx, last *record.Pending) {
-			if last == nil { // nothing changes, and nobody waits for the sync with the lock
-				r.Placed()
-				return
-			}
-			if forget(tx); len(left) > 0 {
-				queue.SetLeft(tx, w.ID, left) // guard 17.56
-			}
-			j.queue.Letters.Set(tx, &record.Dead{ // guard 13.5
-				ID: w.ID, Pending: *last, Value: w.Value, Author: w.Author, Kind: why.Kind, Status: why.Status, Error: why.Reason, RefusedAt: store.UnixNow(),
-			})
-		}
-		return j.store.Update(r)
+		r.Left, r.Outcome = left, func(tx *store.Tx, _ bool) { forget(tx) }
+		return nil
 	})
 }
 
 // IsDead reports whether write seq to an entry, or a newer one, has ended without reaching upstream, durably: it is a dead
 // letter, or it has lost a conflict between hosts. state is [ReceiptDead] or [ReceiptSuperseded]. IsDead reads only what has
 // ended from seq on.
-func (j *Journal) IsDead(id queue.ID, seq uint64) (state queue.ReceiptState, dead bool, err error) {
+func (j *Journal) IsDead(id ID, seq uint64) (state ReceiptState, dead bool, err error) {
 	if err := j.store.Acquire(); err != nil {
 		return 0, false, err
 	}
 	defer j.store.Release()
-	state = queue.ReceiptSuperseded
+	state = ReceiptSuperseded
 	if dead, err = j.entries.HasLost(id, seq); err == nil && !dead {
-		state = queue.ReceiptDead
+		state = ReceiptDead
 		err = store.ScanDead(j.store.DB(), seq, func(l *record.Dead) error {
 			if l.ID == id {
 				return store.ErrEnough

@@ -11,9 +11,9 @@ import (
 
 // What both rooms speak of.
 type (
-	// ID is an entry: one value under a namespace and a key.
+	// ID names an entry: one value under a namespace and a key.
 	ID = record.ID
-	// Op is a kind of write.
+	// Op is a kind of write: a put or a delete.
 	Op = record.Op
 	// Content is the state in which a write leaves its entry, without the value.
 	Content = record.Content
@@ -23,7 +23,7 @@ type (
 	Observation = record.Observation
 	// Row is one line of a listing.
 	Row = record.Row
-	// Origin is which of this journal's writes made a state upstream.
+	// Origin says which of this journal's writes made a state upstream.
 	Origin = record.Origin
 )
 
@@ -33,7 +33,7 @@ type (
 	NewWrite = queue.NewWrite
 	// Write is one acknowledged write.
 	Write = queue.Write
-	// Request is the name of a request, for callers that repeat theirs.
+	// Request names a request, for callers that repeat theirs.
 	Request = queue.Request
 	// Pending is a pending write without its value.
 	Pending = queue.Pending
@@ -41,19 +41,23 @@ type (
 	DeadKind = queue.DeadKind
 	// DeadLetter is an acknowledged write that upstream has refused, or that a person has dropped.
 	DeadLetter = queue.DeadLetter
-	// Change is a change of the known state of an entry.
+	// Failure says why a write becomes a dead letter.
+	Failure = queue.Failure
+	// NamespaceStats is a namespace's part of [Stats].
+	NamespaceStats = queue.NamespaceStats
+	// Change tells the subscriber that the known state of an entry has changed.
 	Change = queue.Change
-	// Ending is how a write has left the pending set.
+	// Ending says how a write has left the pending set.
 	Ending = queue.Ending
-	// NamespaceFullError is the refusal of a put to a namespace that is full upstream.
+	// NamespaceFullError refuses a put to a namespace that is full upstream.
 	NamespaceFullError = queue.NamespaceFullError
-	// Receipt is the outcome of one acknowledged write.
+	// Receipt tells the outcome of one acknowledged write.
 	Receipt = queue.Receipt
 	// ReceiptState is the outcome of a write.
 	ReceiptState = queue.ReceiptState
-	// Receipts is what tells the outcome of each write.
+	// Receipts finds the outcome of each write.
 	Receipts = queue.Receipts
-	// Purged is what a purge has removed.
+	// Purged counts what a purge has removed.
 	Purged = queue.Purged
 )
 
@@ -61,43 +65,43 @@ type (
 type (
 	// State is an entry as the journal knows it.
 	State = entries.State
-	// Kind is how the state of an entry is known.
+	// Kind says how the state of an entry is known.
 	Kind = entries.Kind
 	// Listing is upstream's last listing of a namespace.
 	Listing = entries.Listing
-	// ListingFill is what takes upstream's listing of a namespace.
+	// ListingFill takes upstream's listing of a namespace into the journal.
 	ListingFill = entries.ListingFill
-	// FillOption is an option of [Journal.Fill].
+	// FillOption changes what [Journal.Fill] keeps.
 	FillOption = entries.FillOption
-	// Trust is what decides which of upstream's answers count.
+	// Trust decides which of upstream's answers count.
 	Trust = entries.Trust
-	// LossLimit is how many entries upstream may lack at once.
+	// LossLimit bounds how many entries upstream may lack at once.
 	LossLimit = entries.LossLimit
-	// Rejection is why an answer of upstream's is not accepted.
+	// Rejection says why the journal does not accept an answer of upstream.
 	Rejection = entries.Rejection
-	// Suspect is a namespace of which upstream seems to have lost entries.
+	// Suspect describes a namespace of which upstream seems to have lost entries.
 	Suspect = entries.Suspect
-	// Fence is what compares writes with other hosts' states.
+	// Fence compares writes with other hosts' states.
 	Fence = entries.Fence
-	// Keys is what walks the known keys.
+	// Keys walks the known keys.
 	Keys = entries.Keys
 	// KnownKey is a known key.
 	KnownKey = entries.KnownKey
 	// Known is a known entry, without its value.
 	Known = entries.Known
-	// Listings is what reads the settled listings.
+	// Listings reads the settled listings.
 	Listings = entries.Listings
-	// History is what reads the versions of entries.
+	// History reads the versions of entries.
 	History = entries.History
 	// Past is one version of an entry.
 	Past = entries.Past
-	// PastState is what became of a version.
+	// PastState says what became of a version.
 	PastState = entries.PastState
 	// Changed is an entry that was written after a time.
 	Changed = entries.Changed
-	// Gap is why it is not known what an entry was.
+	// Gap says why it is not known what an entry was.
 	Gap = entries.Gap
-	// Disk is what reports the journal's disk usage.
+	// Disk reports the journal's disk usage.
 	Disk = entries.Disk
 	// DiskUsage is that usage, in bytes.
 	DiskUsage = entries.DiskUsage
@@ -193,7 +197,7 @@ var (
 	// ErrFull refuses a write because the budget or the disk is full: nothing was written, and the same write may be
 	// accepted later (contract 3).
 	ErrFull = queue.ErrFull
-	// ErrChanged says that a condition no longer holds, or that an answer of upstream is outdated: look up the entry and decide again.
+	// ErrChanged says that a condition no longer holds, or that an answer from upstream is outdated: look up the entry and decide again.
 	ErrChanged = queue.ErrChanged
 	// ErrNewer refuses a [Journal.Retry] that would undo a newer write to the entry.
 	ErrNewer = queue.ErrNewer
@@ -204,7 +208,7 @@ var (
 	// ErrRebuilding says that the journal does not know all pending writes yet.
 	ErrRebuilding = queue.ErrRebuilding
 	// ErrNotPending says that no such write to the entry is pending.
-	ErrNotPending = queue.ErrNotPending
+	ErrNotPending = errors.New("no such write is pending")
 	// ErrNoDeadLetter says that no dead letter has this number.
 	ErrNoDeadLetter = queue.ErrNoDeadLetter
 	// ErrOlder rejects an answer of upstream that is older than a state that was known here.

@@ -43,7 +43,7 @@ var ErrPending = errors.New("a write to the entry is pending")
 // Forget drops an entry's settled copy, so that the next reader asks upstream. It reports whether there
 // was a copy. A caller that caches the journal's answers must drop its answer, too.
 //
-// Errors: [ErrPending], [ErrClosed], [ErrFailed], and those of the file system.
+// Errors: [ErrPending], [store.ErrClosed], [store.ErrFailed], and those of the file system.
 func (d *Disk) Forget(id ID) (forgotten bool, err error) {
 	if err := d.entries.store.Acquire(); err != nil {
 		return false, err

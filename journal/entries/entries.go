@@ -35,8 +35,8 @@ type Options struct {
 }
 
 // Entries holds what is known of entries: the settled copies, the listings, and the versions of the history. Its methods
-// may be called concurrently. A method that the journal's façade only passes on acquires the store itself; the caller of any
-// other one has acquired it.
+// may be called concurrently. Those that the journal passes on acquire the store themselves; the caller of any other one that
+// reads or changes the store has acquired it, but for [Entries.Retire].
 type Entries struct {
 	Trust    *Trust
 	Fence    *Fence
@@ -220,12 +220,6 @@ func timeOf(c *Entries, at, seen float64) float64 {
 		return at
 	}
 	return max(at, seen)
-}
-
-// head returns an entry's settled copy without its value, or zero if there is no copy.
-func (e *Entries) head(id ID) (Observation, error) {
-	found, err := e.readHead(id)
-	return found.Observation, err
 }
 
 // Head returns an entry's settled copy without its value; ok is false if there is none that can be read.

@@ -25,7 +25,7 @@ const (
 	evictSamples = 1 << 16
 	// keptWhenFull bounds, in bytes, the copies that stay on a nearly full disk: those used last. Without its
 	// copy, a write that waits over a kill would take this host's own state upstream for another's (contract 17).
-	keptWhenFull = 2 << 20
+	keptWhenFull = 2 << 20 // less than what makes a pass worth while: see worthCompacting in maintain.go
 )
 
 // BoundCopies keeps the settled copies and listings within their budget. It reports whether it removed any: upstream can
@@ -282,8 +282,8 @@ func (r *rangeRemoval) Fill(tx *store.Tx) error {
 			}
 		}
 	}
-	r.queue.Readers.RLock()
-	defer r.queue.Readers.RUnlock()
+	r.readers.RLock()
+	defer r.readers.RUnlock()
 	for begin, end := 0, 0; end <= len(keys); end++ {
 		if end < len(keys) && !stay[end] && !r.stays(keys[end]) {
 			r.records++
@@ -315,7 +315,7 @@ func (r *rangeRemoval) Fill(tx *store.Tx) error {
 // answers of before outdated.
 func (r *rangeRemoval) Durable() {
 	for _, id := range r.gone {
-		r.queue.Readers.Changed(queue.Change{ID: id})
+		r.readers.Changed(queue.Change{ID: id})
 	}
 }
 

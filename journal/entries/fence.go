@@ -106,32 +106,28 @@ func (f *Fence) LoseToDelete(w queue.Write, at float64, reason string) error {
 // lose handles a state that another host wrote. o is nil for a delete, which was at a time in Unix seconds.
 func (f *Fence) lose(w queue.Write, o *Observation, at float64, reason string) error {
 	r := &queue.Retiring{ // guard 7.19
-		Write: w, Waits: true, State: record.ReceiptSuperseded, Reason: reason,
+		Write: w, Hides: true, State: record.ReceiptSuperseded, Reason: reason,
 	}
-	return f.entries.Retire(r, "keeping the state that has beaten a write to", func() error {
+	err := f.entries.Retire(r, "keeping the state that has beaten a write to", func() error {
 		copied, err := f.won(r, o, at)
 		if err != nil {
 			return err
 		}
-		forgets, err := r.ForgetsLeft()
-		if err != nil {
-			return err
-		}
-		r.Outcome = func(tx *store.Tx, last *record.Pending) {
-			if last != nil { // guard 17.27
+		r.Outcome = func(tx *store.Tx, newest bool) {
+			if newest { // guard 17.27
 				// guard 17.3
 				copied(tx)
 			}
-			forgets(tx)
-			if last != nil && !w.LosesTies && w.Over == nil { // guard 17.2
+			if newest && !w.LosesTies && w.Over == nil { // guard 17.2
 				f.entries.losses.add(tx, w.ID, w.Seq, w.Value, record.Loss{At: store.UnixNow()})
 			}
 		}
-		if err := f.entries.store.Update(r); err != nil {
-			return err
-		}
-		return f.entries.boundLosses()
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return f.entries.store.Use(f.entries.boundLosses)
 }
 
 // won returns the change that another host's state makes to the settled copy and the listing. theirs is
@@ -190,7 +186,7 @@ func (f *Fence) replaced(r *queue.Retiring, o Observation, past *settledCopy) (f
 
 // KeepOverwritten keeps another host's state, which a write is about to overwrite upstream, as a version that is lost. It is
 // durable when KeepOverwritten returns. A state that upstream has shown before with the same time and value is kept only once.
-// KeepOverwritten never returns [ErrFull].
+// KeepOverwritten never returns [queue.ErrFull].
 func (f *Fence) KeepOverwritten(id ID, o Observation) error {
 	return f.keepTheirs(id, Put, &o)
 }

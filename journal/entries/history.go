@@ -157,7 +157,7 @@ func (h *History) withState(r pebble.Reader, past Past) (Past, error) {
 		past.end(&l)
 		return past, nil
 	}
-	past.State, err = h.stateOf(r, past.ID, past.Seq, past.Shown)
+	past.State, err = h.state(r, past.ID, past.Seq, past.Shown)
 	return past, err
 }
 
@@ -192,7 +192,7 @@ func pastOf(id ID, seq uint64, v *record.Version) Past {
 	}
 }
 
-func (h *History) stateOf(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {
+func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {
 	latest, ok := h.entries.queue.Latest(id) // the caller waits until it is durable
 	if ok && latest.Seq == seq {
 		return PastPending, nil

@@ -26,7 +26,7 @@ type KnownKey struct {
 // After returns, in order, up to most known keys that follow a key, and the listing that confirms some
 // of them, without rows; zero if there is none. A walk begins after "", which is not a valid key. A walk
 // meets every key that stays known throughout. A returned key may be deleted or forgotten before the
-// caller looks it up with [journal.Journal.Lookup].
+// caller looks it up with Journal.Lookup.
 func (k *Keys) After(namespace, key string, most int) (keys []KnownKey, l Listing, err error) {
 	l, err = k.entries.walk(namespace, key, func(w *walk.Keys, key string) (bool, error) {
 		keys = append(keys, KnownKey{Key: key, Confirmed: w.Confirmed()})
@@ -125,7 +125,7 @@ func (k *Keys) known(w *walk.Keys, id ID) (known Known, there bool, err error) {
 	case pending:
 		return Known{id.Key, true, v.Op, int(v.ListBytes), v.UpdatedAt, v.Seq}, true, nil
 	case w.IsPending(): // it has settled since the walk began
-		o, err := k.entries.head(id)
+		o, _, err := k.entries.Head(id)
 		return settledKnown(id.Key, o), o != Observation{}, err
 	}
 	o, err := w.Copy()

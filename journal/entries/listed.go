@@ -153,7 +153,7 @@ func (l *listed) keptRow(past []Row, name string) (Row, error) {
 	if ok {
 		return past[i], nil
 	}
-	copied, err := l.head(ID{Namespace: l.fill.namespace, Key: name})
+	copied, _, err := l.Head(ID{Namespace: l.fill.namespace, Key: name})
 	return Row{Key: name, ListBytes: copied.ListBytes, UpdatedAt: copied.UpdatedAt, Origin: copied.Origin}, err // guard 10.4
 }
 

@@ -207,10 +207,13 @@ func (l *losses) bound(unnamed func(bytes int64)) error {
 }
 
 // Conflicts returns how many versions have lost a conflict between hosts.
-func (e *Entries) Conflicts() int {
-	e.losses.mu.Lock()
-	defer e.losses.mu.Unlock()
-	return e.losses.lost
+func (e *Entries) Conflicts() int { return e.losses.count() }
+
+// count returns how many versions are lost, without those that are gone.
+func (l *losses) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 // HasLost reports whether write seq to an entry, or a newer one, has lost a conflict between hosts.

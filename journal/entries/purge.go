@@ -92,7 +92,7 @@ func (e *Entries) PurgeCopies(ctx context.Context, p *queue.Purge) error {
 
 // PurgeLosses removes the versions that are lost or gone.
 func (e *Entries) PurgeLosses(ctx context.Context, p *queue.Purge) error {
-	for some := range slices.Chunk(e.losses.under(p.Covers), queue.PurgedAtOnce) {
+	for some := range slices.Chunk(e.losses.under(p.Covers), droppedAtOnce) {
 		var goes []lostVersion
 		for _, one := range some {
 			v, ok, err := store.ReadVersion(e.store.DB(), one.ID, one.seq)

@@ -8,9 +8,9 @@ import (
 	"github.com/botwired/botwired/journal/queue"
 )
 
-// Retire calls change with the entry of r in the index and the namespace's copies lock held. change makes
-// the change r, and readers who wait for it go on. what describes the change in an error.
-func (e *Entries) Retire(r *queue.Retiring, what string, change func() error) (err error) {
+// Retire makes the change r. Before, it calls prepare, which sets the rest of r, with the namespace's copies lock held. what
+// describes the change in an error. Retire acquires the store itself.
+func (e *Entries) Retire(r *queue.Retiring, what string, prepare func() error) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s %s: %w", what, r.Write.ID, err)
@@ -25,14 +25,17 @@ func (e *Entries) Retire(r *queue.Retiring, what string, change func() error) (e
 	}
 	unlock := e.Lock(r.Write.Namespace)
 	defer unlock()
-	r.Queue, r.Placed = e.queue, unlock
+	r.Placed = unlock
 	defer r.Reveal()
-	return change()
+	if err := prepare(); err != nil {
+		return err
+	}
+	return e.queue.Retire(r)
 }
 
-// Settles returns the change that a confirmed write makes to the entry's settled copy and to its row. newerWaits says that a
-// newer write to the entry is pending. The caller holds the copies lock.
-func (e *Entries) Settles(w queue.Write) (fill func(tx *store.Tx, newerWaits bool), err error) {
+// Settles returns the change that a confirmed write makes to the entry's settled copy and to its row. See
+// [queue.Retiring]. The caller holds the copies lock.
+func (e *Entries) Settles(w queue.Write) (outcome func(tx *store.Tx, newest bool), err error) {
 	past, err := e.readHead(w.ID)
 	if err != nil {
 		return nil, err
@@ -45,8 +48,8 @@ func (e *Entries) Settles(w queue.Write) (fill func(tx *store.Tx, newerWaits boo
 	if err != nil {
 		return nil, err
 	}
-	return func(tx *store.Tx, newerWaits bool) {
-		copied(tx, newerWaits, row.absentAt) // guard 7.10
+	return func(tx *store.Tx, newest bool) {
+		copied(tx, !newest, row.absentAt) // guard 7.10
 		row.fill(tx)
 	}, nil
 }
@@ -105,6 +108,6 @@ func (e *Entries) settled(w queue.Write, past settledCopy) (fill func(tx *store.
 // SettledBy returns the number of this journal's write that made an entry's settled copy; 0 if none did.
 func (e *Entries) SettledBy(id ID) (uint64, error) {
 	defer e.Lock(id.Namespace)()
-	head, err := e.head(id)
+	head, _, err := e.Head(id)
 	return head.Origin.Seq, err
 }

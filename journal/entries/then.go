@@ -50,10 +50,10 @@ const authorsKept = 100
 
 func sameState(a, b *Past) bool { return a.Op == b.Op && a.Value == b.Value }
 
-// ChangedSince visits, in the order of the versions' keys, the entries of a namespace that follow after
-// and that were written after a time, in Unix seconds. A walk begins after "". It reads the values of one
-// entry at a time, from one snapshot; asOf is the number of the newest version in it. visit returns false
-// to stop.
+// ChangedSince is what an undo of a namespace asks. It visits, in the order of the versions' keys, the entries of a
+// namespace that follow after and that were written after a time, in Unix seconds; but not those of which no version is
+// left. A walk begins after "". It reads the values of one entry at a time, from one snapshot; asOf is the number of the
+// newest version in it. visit returns false to stop.
 //
 // The versions of an entry are in the order of their numbers: a clock that was set back changes nothing
 // about that. In force at the time was the newest version that says it was written by then.
@@ -268,7 +268,7 @@ func (r *rewind) isDead(v *Past) (bool, error) {
 	if v.Shown {
 		return false, nil
 	}
-	state, err := r.stateOf(r.snapshot, v.ID, v.Seq, false)
+	state, err := r.state(r.snapshot, v.ID, v.Seq, false)
 	return state == PastDead, err
 }
 

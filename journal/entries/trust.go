@@ -165,7 +165,7 @@ func (t *Trust) unproven(id ID) (bool, error) {
 	if t.isSuspect(id.Namespace) || t.lossLimit.Entries == 0 { // guard 9.38
 		return false, nil
 	}
-	found, err := c.head(id)
+	found, _, err := c.Head(id)
 	if err != nil || found == (Observation{}) {
 		return false, err
 	}

@@ -64,9 +64,9 @@ type State struct {
 	// and so does an answer from upstream that still shows that write. It is 0 if another host made the
 	// state, as far as the journal knows.
 	WrittenAs uint64
-	// MadeAt is that of a settled copy: see [Observation]. Of a pending write, it is [Write.WrittenAt].
+	// MadeAt is that of a settled copy: see [Observation]. Of a pending write, it is [queue.Write].WrittenAt.
 	MadeAt    float64
-	LosesTies bool // of a pending write: see [NewWrite.LosesTies]
+	LosesTies bool // of a pending write: see [queue.NewWrite].LosesTies
 	// Listed says that the listing has the entry, whose state is otherwise Unknown.
 	Listed bool
 	// Outdated says of a settled copy that upstream has listed a later state, which another host made.

@@ -18,7 +18,7 @@ type Following struct {
 
 // Ready prepares a write to the entry: it loads the entry into the index, and checks the free space.
 //
-// Errors: [ErrFailed], and those of the file system.
+// Errors: [store.ErrFailed], and those of the file system.
 func (q *Queue) Ready(id ID) error {
 	if q.store.Failed() {
 		return store.ErrFailed
@@ -30,7 +30,7 @@ func (q *Queue) Ready(id ID) error {
 // Append journals a write: the queue admits it in the order of all writes, and reserves its room there; the store adds it
 // to the gathering batch, and syncs that; then readers see it. The caller has called [Queue.Ready], and has acquired the store.
 //
-// Errors: [ErrFull], *[NamespaceFullError], [ErrChanged], [ErrFailed].
+// Errors: [ErrFull], *[NamespaceFullError], [ErrChanged], [store.ErrFailed].
 func (q *Queue) Append(w NewWrite, after Following) (Write, error) {
 	a := &appending{queue: q, NewWrite: w, after: after}
 	if err := q.store.Update(a); err != nil {
@@ -85,7 +85,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 		return err
 	}
 	if a.left != nil {
-		SetLeft(tx, a.ID, *a.left)
+		setLeft(tx, a.ID, *a.left)
 	}
 	tx.SetPending(a.ID, &a.write.Pending, a.Over, &record.Version{
 		Op: a.Op, At: a.writtenAt, Follows: a.follows, Author: a.Author, ListBytes: int32(a.ListBytes), Value: a.Value,
@@ -233,7 +233,7 @@ func (r *retrying) Fill(tx *store.Tx) error {
 	} else if err != nil {
 		return err
 	}
-	r.queue.Letters.Remove(tx, r.dead)
+	r.queue.Letters.remove(tx, r.dead)
 	// guard 13.7
 	r.queue.receipts.add(tx, r.supersedes(&r.dead.Pending))
 	return nil

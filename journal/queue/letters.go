@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -50,16 +51,16 @@ func (d *Letters) Open() (open int, in map[string]int, oldest uint64) {
 	return len(d.open), maps.Clone(d.openIn), oldest
 }
 
-// Set adds a dead letter, or changes it, in the store's order.
-func (d *Letters) Set(tx *store.Tx, l *record.Dead) {
+// set adds a dead letter, or changes it, in the store's order.
+func (d *Letters) set(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tx.SetDead(l)
 	d.insert(l)
 }
 
-// Remove removes a dead letter, in the store's order.
-func (d *Letters) Remove(tx *store.Tx, l *record.Dead) {
+// remove removes a dead letter, in the store's order.
+func (d *Letters) remove(tx *store.Tx, l *record.Dead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	tx.DeleteDead(l)
@@ -115,20 +116,20 @@ func (d *Letters) isUnmarked(l *record.Dead) bool {
 	return slices.Contains(d.unmarked[l.ID], l.Seq)
 }
 
-// Marking marks dead letters of an entry as superseded by a later write that has settled.
-type Marking struct {
+// marking marks dead letters of an entry as superseded by a later write that has settled.
+type marking struct {
 	index   *Letters
 	by      uint64
 	letters []record.Dead
-	More    bool // the entry has more dead letters than fit into one batch
+	more    bool // the entry has more dead letters than fit into one batch
 }
 
 // Mark prepares a marking. It reads the dead letters to mark.
-func (d *Letters) Mark(id ID, by uint64) (*Marking, error) {
-	m := &Marking{index: d, by: by}
+func (d *Letters) mark(id ID, by uint64) (*marking, error) {
+	m := &marking{index: d, by: by}
 	size := int64(0)
 	for _, seq := range d.older(id, by) {
-		if m.More = size >= markBytes; m.More {
+		if m.more = size >= markBytes; m.more {
 			break
 		}
 		l, err := d.Read(seq)
@@ -145,31 +146,31 @@ func (d *Letters) Mark(id ID, by uint64) (*Marking, error) {
 }
 
 // Fill adds the marks to a transaction. It skips dead letters that were retried or discarded meanwhile.
-func (m *Marking) Fill(tx *store.Tx) {
+func (m *marking) fill(tx *store.Tx) {
 	for i := range m.letters {
 		if l := &m.letters[i]; m.index.isUnmarked(l) {
-			m.index.Remove(tx, l)
+			m.index.remove(tx, l)
 			l.SupersededBy = m.by
-			m.index.Set(tx, l)
+			m.index.set(tx, l)
 		}
 	}
 }
 
 // MarkAll marks an entry's dead letters in batches of their own.
-func (d *Letters) MarkAll(id ID, by uint64) error {
+func (d *Letters) markAll(id ID, by uint64) error {
 	for more := true; more; {
-		m, err := d.Mark(id, by)
+		m, err := d.mark(id, by)
 		if err != nil {
 			return err
 		}
 		err = d.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			m.Fill(tx)
+			m.fill(tx)
 			return nil
 		}))
 		if err != nil {
 			return err
 		}
-		more = m.More
+		more = m.more
 	}
 	return nil
 }
@@ -209,10 +210,111 @@ func (d *Letters) MarkSettled(ctx context.Context, settled func(ID) (seq uint64,
 			return err
 		}
 		if len(d.older(id, by)) > 0 { // guard 13.15
-			if err := d.MarkAll(id, by); err != nil {
+			if err := d.markAll(id, by); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// DeadLetters returns up to limit dead letters with sequence numbers above after, oldest first, without
+// values. All of them are durable.
+func (q *Queue) DeadLetters(after uint64, limit int) ([]DeadLetter, error) {
+	if err := q.store.Acquire(); err != nil {
+		return nil, err
+	}
+	defer q.store.Release()
+	if after == math.MaxUint64 {
+		return nil, nil
+	}
+	var letters []DeadLetter
+	err := store.ScanDead(q.store.DB(), after+1, func(l *record.Dead) error {
+		if len(letters) >= limit {
+			return store.ErrEnough
+		}
+		letter := letterOf(l)
+		letter.Value = ""
+		letters = append(letters, letter)
+		return nil
+	})
+	if err == nil || errors.Is(err, store.ErrEnough) { // guard 7.3
+		err = q.store.AwaitDurable()
+	}
+	if err != nil {
+		return nil, q.store.Owed(fmt.Errorf("dead letters: %w", err))
+	}
+	return letters, nil
+}
+
+func letterOf(l *record.Dead) DeadLetter {
+	return DeadLetter{
+		Write: writeOf(l.ID, &l.Pending, l.Value, l.Author), Kind: l.Kind, SupersededBy: l.SupersededBy,
+		Status: l.Status, Error: l.Error, RefusedAt: l.RefusedAt,
+	}
+}
+
+// ReadDeadLetter returns one dead letter with its value. The dead letter is durable. Errors:
+// [ErrNoDeadLetter].
+func (q *Queue) ReadDeadLetter(seq uint64) (DeadLetter, error) {
+	if err := q.store.Acquire(); err != nil {
+		return DeadLetter{}, err
+	}
+	defer q.store.Release()
+	l, err := q.Letters.Read(seq)
+	if err == nil {
+		err = q.store.AwaitDurable() // guard 7.4
+	}
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	return letterOf(&l), nil
+}
+
+// Discard removes a dead letter for good. Its receipt stays. Errors: [ErrNoDeadLetter].
+func (q *Queue) Discard(seq uint64) error {
+	return q.store.Use(func() error { return q.discard(seq) })
+}
+
+func (q *Queue) discard(seq uint64) error {
+	l, err := q.Letters.Read(seq)
+	if err != nil {
+		return err
+	}
+	return q.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
+		if err := stillDead(tx, seq); err != nil {
+			return err
+		}
+		q.Letters.remove(tx, &l)
+		return nil
+	}))
+}
+
+func stillDead(tx *store.Tx, seq uint64) error {
+	r, err := tx.Reader()
+	if err == nil {
+		_, err = ReadDead(r, seq)
+	}
+	return err
+}
+
+// Read reads a dead letter. Damage ends the process.
+func (d *Letters) Read(seq uint64) (record.Dead, error) {
+	l, err := ReadDead(d.store.DB(), seq)
+	return l, d.store.Owed(err)
+}
+
+// ReadDead reads a dead letter. Errors: [ErrNoDeadLetter], [record.ErrCorrupt], and those of the file system.
+func ReadDead(r pebble.Reader, seq uint64) (l record.Dead, err error) {
+	ok, err := store.Get(r, record.DeadKey(seq), func(body []byte) (err error) {
+		l, err = record.DecodeDead(seq, body)
+		return err
+	})
+	if err != nil {
+		return l, fmt.Errorf("dead letter %d: %w", seq, err)
+	}
+	if !ok {
+		return l, fmt.Errorf("%w: %d", ErrNoDeadLetter, seq)
+	}
+	return l, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// PurgedAtOnce bounds how many records one change of a purge removes.
-const PurgedAtOnce = 256
+// purgedAtOnce bounds how many records one change of a purge removes.
+const purgedAtOnce = 256
 
 // Purged counts what a purge has removed.
 type Purged struct {
@@ -20,7 +20,7 @@ type Purged struct {
 	Pending int
 }
 
-// Purge says what goes for good: see [journal.Journal.Purge].
+// Purge says what goes for good: see Journal.Purge.
 type Purge struct {
 	Of   ID     // of a namespace: without a key
 	UpTo uint64 // later writes stay
@@ -42,8 +42,8 @@ func (p *Purge) Until(put bool) uint64 {
 	return p.Last
 }
 
-// Waiting returns the number of entries with a pending write of a namespace, or of one entry.
-func (q *Queue) Waiting(of ID) (n int) {
+// CountPending returns the number of entries with a pending write, of a namespace or, with a key, of one entry.
+func (q *Queue) CountPending(of ID) (n int) {
 	l := q.Readers
 	l.RLock()
 	defer l.RUnlock()
@@ -69,7 +69,7 @@ func (q *Queue) PurgeLeft(ctx context.Context, p *Purge) error {
 		}
 		return errors.Join(err, ctx.Err())
 	})
-	for chunk := range slices.Chunk(keys, PurgedAtOnce) {
+	for chunk := range slices.Chunk(keys, purgedAtOnce) {
 		if err == nil {
 			err = q.store.Update(store.ChangeFunc(func(tx *store.Tx) error { return q.forgetLeft(tx, chunk) }))
 		}
@@ -113,17 +113,17 @@ func (q *Queue) PurgeLetters(ctx context.Context, p *Purge) error {
 	return err
 }
 
-// PurgeReceipts removes receipts and the names of requests.
+// PurgeReceipts removes receipts and the names of requests. That of a write that is pending stays.
 func (q *Queue) PurgeReceipts(ctx context.Context, p *Purge) error {
 	from, to := record.GenerationKey(0), record.After([]byte(record.ReceiptPrefix))
 	for more := true; more; {
 		var keys [][]byte
 		err := store.Each(q.store.DB(), from, to, func(key, value []byte) error {
-			if len(keys) == PurgedAtOnce {
+			if len(keys) == purgedAtOnce {
 				from = bytes.Clone(key)
 				return store.ErrEnough
 			}
-			if body, err := record.Unseal(key, value); err == nil && p.ofReceipt(key, body) {
+			if body, err := record.Unseal(key, value); err == nil && q.purgesReceipt(p, key, body) {
 				keys = append(keys, bytes.Clone(key))
 			}
 			return ctx.Err()
@@ -143,14 +143,18 @@ func (q *Queue) PurgeReceipts(ctx context.Context, p *Purge) error {
 	return nil
 }
 
-func (p *Purge) ofReceipt(key, body []byte) bool {
+func (q *Queue) purgesReceipt(p *Purge, key, body []byte) bool {
 	_, seq, err := record.ParseReceiptKey(key)
 	if err != nil || seq > p.Last {
 		return false
 	}
 	if seq == 0 {
 		r, of, err := record.DecodeRequest(body)
-		return err == nil && p.Covers(r.ID) && of <= p.Until(r.Op == Put)
+		if err != nil || !p.Covers(r.ID) || of > p.Until(r.Op == Put) {
+			return false
+		}
+		pending, waits := q.Latest(r.ID)
+		return !waits || of == 0 || pending.Seq != of // guard 5.27
 	}
 	r, err := record.DecodeReceipt(seq, body)
 	return err == nil && p.Covers(r.ID) && seq <= p.Until(r.Op == Put)

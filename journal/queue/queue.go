@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -37,8 +36,8 @@ type Options struct {
 
 // Queue holds the acknowledged writes that upstream has not confirmed yet, and what became of those that have ended. It
 // admits writes, and keeps the dead letters, the receipts and the names of requests. Its methods may be called
-// concurrently. A method that the journal's façade only passes on acquires the store itself; the caller of any other one has
-// acquired it.
+// concurrently. Those that the journal passes on acquire the store themselves; the caller of any other one that reads or
+// changes the store has acquired it, but for [Queue.MaintainReceipts].
 type Queue struct {
 	// Receipts tells the outcome of each write.
 	Receipts *Receipts
@@ -75,7 +74,12 @@ func New(s *store.Store, readers *Readers, opts Options) *Queue {
 }
 
 // Load reads the dead letters, and how the receipts are kept. Nothing else uses the store meanwhile.
-func (q *Queue) Load() error { return errors.Join(q.receipts.load(), q.Letters.load()) }
+func (q *Queue) Load() error {
+	if err := q.receipts.load(); err != nil {
+		return err
+	}
+	return q.Letters.load()
+}
 
 // used returns the bytes of the budget that are in use. Lost versions do not count: they have their own room.
 func (q *Queue) used(t record.Totals) int64 {

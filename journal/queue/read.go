@@ -44,7 +44,7 @@ func (q *Queue) Newest(id ID) (w Write, ok bool, err error) {
 	}
 }
 
-// DamagedIf adds [ErrCorrupt] to err if err is ErrGone, and ends the process. The caller has looked at the index twice, and
+// DamagedIf adds [record.ErrCorrupt] to err if err is ErrGone, and ends the process. The caller has looked at the index twice, and
 // the index still holds the write. A write leaves the index and the store under one hold of the
 // readers' lock, so the store has lost it.
 func (q *Queue) DamagedIf(err error) error {

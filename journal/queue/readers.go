@@ -2,7 +2,7 @@ package queue
 
 import "sync"
 
-// Readers is the lock of what readers see: the index of pending writes, and the copies that are not durable yet. Its
+// Readers guards what readers see: the index of pending writes, and the copies that are not durable yet. Its
 // holders work in memory only. Changes that are [store.Early], such as those that settle a write or take upstream's answer,
 // also apply one unsynced batch under it, so that a reader always finds a write either pending or settled.
 type Readers struct {
@@ -10,9 +10,9 @@ type Readers struct {
 	notify func(Change) // see Subscribe
 	// watchers wait for an entry's next change: see [Receipts.Await].
 	watchers map[ID][]chan struct{}
-	// notDurable has an open channel for each entry (or listing, with an empty key) whose settled copy
-	// was replaced and is not durable yet. Readers wait for the channel, so that no answer shows a
-	// state that a power cut could undo (contract 7).
+	// notDurable has an open channel for each entry (or listing, with an empty key) that a change shows in another
+	// state, and that is not durable yet. Readers wait for the channel, so that no answer shows a state that a power
+	// cut could undo (contract 7). Settling hides nothing: the copy has the state of the pending write, which is durable.
 	notDurable map[ID]chan struct{}
 }
 
@@ -35,30 +35,11 @@ func (l *Readers) Changed(c Change) {
 	}
 }
 
-// Waiting returns how many entries and listings make readers wait, and how many entries are watched.
-func (l *Readers) Waiting() (hidden, watched int) {
+// Count returns how many entries and listings make readers wait, and how many entries are watched.
+func (l *Readers) Count() (hidden, watched int) {
 	l.RLock()
 	defer l.RUnlock()
 	return len(l.notDurable), len(l.watchers)
-}
-
-// hide makes readers of the given entries and listings wait until the caller calls the returned
-// function. The caller holds the lock.
-func (l *Readers) hide(ids ...ID) (reveal func()) {
-	durable := make(chan struct{})
-	for _, id := range ids {
-		l.notDurable[id] = durable
-	}
-	return func() {
-		l.Lock()
-		defer l.Unlock()
-		for _, id := range ids {
-			if l.notDurable[id] == durable {
-				delete(l.notDurable, id)
-			}
-		}
-		close(durable)
-	}
 }
 
 // Hidden returns the channel that readers of an entry's copy, or of a listing, wait for, or nil if they
@@ -93,12 +74,27 @@ type Hiding struct {
 }
 
 // Hide makes readers of the given entries and listings wait for [Hiding.Reveal]. The caller holds the lock.
-func (h *Hiding) Hide(readers *Readers, ids ...ID) { h.revealed = readers.hide(ids...) }
+func (h *Hiding) Hide(readers *Readers, ids ...ID) {
+	durable := make(chan struct{})
+	for _, id := range ids {
+		readers.notDurable[id] = durable
+	}
+	h.revealed = func() {
+		readers.Lock()
+		defer readers.Unlock()
+		for _, id := range ids {
+			if readers.notDurable[id] == durable {
+				delete(readers.notDurable, id)
+			}
+		}
+		close(durable)
+	}
+}
 
 // Durable does nothing: Applied has already shown the change.
 func (*Hiding) Durable() {}
 
-// Reveal ends that readers wait.
+// Reveal lets the readers go on.
 func (h *Hiding) Reveal() {
 	if h.revealed != nil {
 		h.revealed()

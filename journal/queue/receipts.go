@@ -36,7 +36,7 @@ type Receipts struct {
 
 // Read returns the receipt of a write. The receipt is durable.
 //
-// Errors: [ErrNoWrite], [ErrNoReceipt], [ErrClosed], ctx's, and [ErrRebuilding] until
+// Errors: [ErrNoWrite], [ErrNoReceipt], [store.ErrClosed], ctx's, and [ErrRebuilding] until
 // [Queue.Rebuilt].
 func (r *Receipts) Read(ctx context.Context, seq uint64) (Receipt, error) {
 	select {
@@ -128,7 +128,7 @@ func (r *Receipts) Request(name [16]byte) (made Request, seq uint64, err error) 
 // Refuse keeps a request that was refused for as long as the receipt of a write that ends now. seq is the number of the
 // write that it has made; 0 if none. On a nearly full disk it keeps nothing: receipts give way there.
 //
-// Errors: [ErrFailed], [ErrClosed].
+// Errors: [store.ErrFailed], [store.ErrClosed].
 func (r *Receipts) Refuse(refused *Request, seq uint64) error {
 	if err := r.queue.store.Acquire(); err != nil {
 		return err

@@ -73,7 +73,7 @@ func (q *Queue) Full() (since time.Time, why error) {
 	return f.since, f.why
 }
 
-// Err returns nil while the journal takes writes, and otherwise [ErrFailed], [ErrClosed], [ErrFull] if
+// Err returns nil while the journal takes writes, and otherwise [store.ErrFailed], [store.ErrClosed], [ErrFull] if
 // it would refuse even the smallest write, or the error of measuring the free space; see
 // [Queue.Full].
 func (q *Queue) Err() error {

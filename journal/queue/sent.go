@@ -137,7 +137,7 @@ func (q *Queue) MarkSent(w Write) (before bool, err error) {
 		return q.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
 			left, err := leftWith(tx, w.ID, ContentOf(w.Op, w.Value))
 			if err == nil {
-				SetLeft(tx, w.ID, left) // guard 14.15
+				setLeft(tx, w.ID, left) // guard 14.15
 			}
 			return err
 		}))
@@ -171,7 +171,7 @@ func (q *Queue) UnmarkSent(w Write) error {
 				tx.Delete(record.EntryKey(record.LeftPrefix, w.ID))
 				return nil
 			}
-			SetLeft(tx, w.ID, without)
+			setLeft(tx, w.ID, without)
 			return nil
 		}))
 	})
@@ -181,12 +181,18 @@ func (q *Queue) UnmarkSent(w Write) error {
 // and its pending one if that may have been sent. known is false if a recovery has lost what was sent.
 func (q *Queue) Left(w Write) (left []Content, known bool, err error) {
 	err = q.store.Use(func() (err error) {
-		if left, known, err = readLeft(q.store.DB(), w.ID); err == nil && known && q.wasSent(w.ID, w.Seq) {
-			left = withLast(left, ContentOf(w.Op, w.Value))
-		}
-		return q.store.Owed(err)
+		left, known, err = q.LeftOf(w)
+		return err
 	})
 	return left, known, err
+}
+
+// LeftOf is [Queue.Left] for a caller who has acquired the store.
+func (q *Queue) LeftOf(w Write) (left []Content, known bool, err error) {
+	if left, known, err = readLeft(q.store.DB(), w.ID); err == nil && known && q.wasSent(w.ID, w.Seq) {
+		left = withLast(left, ContentOf(w.Op, w.Value))
+	}
+	return left, known, q.store.Owed(err)
 }
 
 // mostLeft bounds what is kept of one entry: in an outage of days, a busy entry would keep ever more.
@@ -220,8 +226,8 @@ func withLast(left []Content, c Content) []Content {
 	return left[max(0, len(left)-mostLeft):]
 }
 
-// SetLeft adds to a batch what requests may have left of an entry.
-func SetLeft(tx *store.Tx, id ID, left []Content) {
+// setLeft adds to a batch what requests may have left of an entry.
+func setLeft(tx *store.Tx, id ID, left []Content) {
 	key := record.EntryKey(record.LeftPrefix, id)
 	tx.Set(key, record.EncodeLeft(key, left))
 }

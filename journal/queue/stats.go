@@ -8,7 +8,7 @@ import (
 	"github.com/botwired/botwired/journal/internal/store"
 )
 
-// NamespaceStats is a namespace's part of [Stats].
+// NamespaceStats is a namespace's part of the journal's Stats.
 type NamespaceStats struct {
 	Pending      int
 	PendingBytes int64

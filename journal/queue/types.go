@@ -80,19 +80,19 @@ type Write struct {
 	Fenced    bool    // see NewWrite.Fenced; a newer write to the entry inherits it
 	Over      *Base   // see NewWrite.Over; only [Queue.Newest] sets it
 	Author    string  // see NewWrite.Author
-	// SentAfter is for [journal.Journal.Settle]: upstream cannot have carried out the write before this time,
+	// SentAfter is for Journal.Settle: upstream cannot have carried out the write before this time,
 	// by upstream's clock; 0 if unknown.
 	SentAfter float64
-	// AbsentAt is for [journal.Journal.Settle]: when upstream was asked before the write, and did not hold the entry; 0 if it
+	// AbsentAt is for Journal.Settle: when upstream was asked before the write, and did not hold the entry; 0 if it
 	// was not asked, or held it.
 	AbsentAt float64
-	// CreatedAt is for [journal.Journal.Settle]: upstream's created_at of the entry, in Unix seconds; 0 if
+	// CreatedAt is for Journal.Settle: upstream's created_at of the entry, in Unix seconds; 0 if
 	// unknown.
 	CreatedAt float64
-	// MadeAt is for [journal.Journal.Settle]: the time that the version upstream names; 0 if it names none.
+	// MadeAt is for Journal.Settle: the time that the version upstream names; 0 if it names none.
 	MadeAt float64
 
-	// Lineage is for [journal.Journal.Settle]: the journal sets it, and nobody else looks into it.
+	// Lineage is for Journal.Settle: the journal sets it, and nobody else looks into it.
 	Lineage Lineage
 }
 
@@ -204,8 +204,6 @@ var (
 	ErrNoReceipt = errors.New("the receipt is not kept any more")
 	// ErrRebuilding says that the journal does not know all pending writes yet.
 	ErrRebuilding = errors.New("the journal is still being read")
-	// ErrNotPending says that no such write to the entry is pending.
-	ErrNotPending = errors.New("no such write is pending")
 	// ErrNoDeadLetter says that no dead letter has this number.
 	ErrNoDeadLetter = errors.New("no such dead letter")
 )
