@@ -49,7 +49,7 @@ func (j *Journal) Retry(seq, last uint64) (Write, error) {
 		return Write{}, err
 	}
 	defer j.store.Release()
-	l, err := j.queue.Letters.Read(seq)
+	l, err := j.queue.Letters.Find(seq)
 	if err != nil {
 		return Write{}, err
 	}

@@ -130,6 +130,35 @@ func TestRefusedRetry(t *testing.T) {
 	})
 }
 
+// Nobody is told that a dead letter is gone before that is durable (contract 7).
+func TestADeadLetterIsGoneDurably(t *testing.T) {
+	for name, asks := range map[string]func(j *journal.Journal, seq uint64) error{
+		"retry":   func(j *journal.Journal, seq uint64) error { return second(j.Retry(seq, journal.AnyWrite)) },
+		"discard": func(j *journal.Journal, seq uint64) error { return j.Discard(seq) },
+		"read":    func(j *journal.Journal, seq uint64) error { return second(j.ReadDeadLetter(seq)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := newStalling()
+				j := open(t, disk.fs)
+				w := put(t, j, key("a"), "1")
+				no(t, j.DeadLetter(w, journal.Failure{Status: 400}))
+				goOn := disk.stall()
+				first, firstErr := later(func() error { return j.Discard(w.Seq) })
+				first()
+				again, againErr := later(func() error { return asks(j, w.Seq) })
+				if first() || again() {
+					t.Errorf("ended before the sync: %v, %v", first(), again())
+				}
+				goOn()
+				if !first() || !again() || *firstErr != nil || !errors.Is(*againErr, journal.ErrNoDeadLetter) {
+					t.Errorf("%v, %v; %v, %v", first(), again(), *firstErr, *againErr)
+				}
+			})
+		})
+	}
+}
+
 // A write that a newer one has overtaken leaves no dead letter, and blocks nobody while that waits for the sync
 // of the newer one.
 func TestDeadLetterOfAnOvertakenWrite(t *testing.T) {

@@ -100,7 +100,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 		}
 	})
 	t.Cleanup(func() {
-		if err := s.journal.Close(); err != nil && !(s.failed && errors.Is(err, journal.ErrFailed)) {
+		if err := s.journal.Close(); err != nil && (!s.failed || !errors.Is(err, journal.ErrFailed)) {
 			t.Errorf("closing the journal: %v", err)
 		}
 	})

@@ -132,7 +132,7 @@ func (d *Letters) mark(id ID, by uint64) (*marking, error) {
 		if m.more = size >= markBytes; m.more {
 			break
 		}
-		l, err := d.Read(seq)
+		l, err := d.read(seq)
 		if errors.Is(err, ErrNoDeadLetter) { // somebody has just retried or discarded it
 			continue
 		}
@@ -261,7 +261,7 @@ func (q *Queue) ReadDeadLetter(seq uint64) (DeadLetter, error) {
 		return DeadLetter{}, err
 	}
 	defer q.store.Release()
-	l, err := q.Letters.Read(seq)
+	l, err := q.Letters.Find(seq)
 	if err == nil {
 		err = q.store.AwaitDurable() // guard 7.4
 	}
@@ -277,7 +277,7 @@ func (q *Queue) Discard(seq uint64) error {
 }
 
 func (q *Queue) discard(seq uint64) error {
-	l, err := q.Letters.Read(seq)
+	l, err := q.Letters.Find(seq)
 	if err != nil {
 		return err
 	}
@@ -298,8 +298,20 @@ func stillDead(tx *store.Tx, seq uint64) error {
 	return err
 }
 
-// Read reads a dead letter. Damage ends the process.
-func (d *Letters) Read(seq uint64) (record.Dead, error) {
+// Find reads a dead letter. That there is none is durable, too (contract 7): no power cut brings back a letter of which
+// somebody was told that it is gone. Errors: [ErrNoDeadLetter]; damage ends the process.
+func (d *Letters) Find(seq uint64) (record.Dead, error) {
+	l, err := d.read(seq)
+	if errors.Is(err, ErrNoDeadLetter) { // guard 7.60
+		if err := d.store.AwaitDurable(); err != nil {
+			return l, err
+		}
+	}
+	return l, err
+}
+
+// read reads a dead letter. Damage ends the process.
+func (d *Letters) read(seq uint64) (record.Dead, error) {
 	l, err := ReadDead(d.store.DB(), seq)
 	return l, d.store.Owed(err)
 }
