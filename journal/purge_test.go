@@ -247,6 +247,22 @@ func TestPurgeLeavesTheNamesOfPendingWrites(t *testing.T) {
 	}
 }
 
+// The name of a request that comes while a purge runs stays, also that of a delete: a repetition must not take what has been
+// written since.
+func TestPurgeLeavesTheNamesOfLaterRequests(t *testing.T) {
+	j := openOnDisk(t, t.TempDir())
+	upTo := put(t, j, key("k"), "1").Seq
+	name := requestName(key("k"))
+	w, err := j.Append(journal.NewWrite{ID: key("k"), Op: journal.Delete, Request: &journal.Request{Name: name}})
+	no(t, err)
+	put(t, j, key("k"), "2")
+	settle(t, j, key("k"))
+	no(t, second(j.Purge(t.Context(), "ns", "k", upTo)))
+	if _, seq, err := j.Receipts.Request(name); err != nil || seq != w.Seq {
+		t.Errorf("the request has made write %d, %v, want %d", seq, err, w.Seq)
+	}
+}
+
 // A purge leaves the puts with a higher number than its own, settled ones with their history, too. It removes what
 // upstream has shown since, because that may be the old value.
 func TestPurgeLeavesLaterWrites(t *testing.T) {

@@ -146,6 +146,33 @@ func TestThenOfAnEntryThatAListingLacksByNow(t *testing.T) {
 	})
 }
 
+// A listing that lacks an entry proves nothing for a time at which upstream says by now that it was there, nor if a write
+// has overwritten another host's state: upstream is asked what that was.
+func TestThenOfAnEntryThatAListingLackedInError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t, vfs.NewMem())
+		before := nowSeconds()
+		time.Sleep(time.Minute)
+		at := nowSeconds()
+		time.Sleep(time.Minute)
+		no(t, j.BeginListing("ns").Commit(nil, true))
+		time.Sleep(time.Minute)
+		put(t, j, key("shown"), "1")
+		settle(t, j, key("shown"))
+		put(t, j, key("new"), "1")
+		settle(t, j, key("new"))
+		no(t, j.Fence.KeepOverwritten(put(t, j, key("overwrote"), "1").ID, *observed("theirs")))
+		settle(t, j, key("overwrote"))
+		expectThen(t, j, at, "new: delete ", "overwrote: unread", "shown: delete ")
+		for name, created := range map[string]float64{"shown": before, "new": at + 100} {
+			o := observed("1")
+			o.CreatedAt, o.UpdatedAt = created, nowSeconds()
+			no(t, second(j.Fill(key("%s", name), o, always)))
+		}
+		expectThen(t, j, at, "new: delete ", "overwrote: unread", "shown: unread")
+	})
+}
+
 // Where a version was removed or is damaged, no older one takes its place.
 func TestThenWithGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (e *Entries) settled(w queue.Write, past settledCopy) (fill func(tx *store.
 	}
 	return func(tx *store.Tx, newerWaits bool, absentAt float64) {
 		if !past.kept {
-			o.AbsentAt = max(absentAt, w.AbsentAt) // guard 13.111
+			o.AbsentAt = absentAt
 		}
 		e.unname(&past)
 		if newerWaits && w.Lineage.Removals != e.store.Removals.Load() { // guard 3.40

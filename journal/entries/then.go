@@ -329,7 +329,9 @@ func (r *rewind) first(c *Changed, since *writtenSince) error {
 	c.MayBeNew = !since.deletes || c.Now.Op == Delete && since.oldest.Op == Put
 	shown := r.entries.opts.Exact || o.Origin.At != 0 // then created_at is upstream's, and otherwise perhaps of this host's write
 	created := shown && o.CreatedAt > r.at && c.MayBeNew
-	absent := absentAt > r.Since() && !since.deleted && (absentAt <= since.oldest.WrittenAt || !since.deletes) // guard 13.89
+	older := shown && o.CreatedAt != 0 && o.CreatedAt <= r.at // guard 13.112
+	// guard 13.111
+	absent := absentAt > r.Since() && !since.deleted && (absentAt <= since.oldest.WrittenAt || !since.deletes) && !since.apart && !older // guard 13.89
 	// It was created, and is gone again: had the fence seen another state, that would be lost.
 	gone := since.deleted && !since.waits && c.MayBeNew && !since.apart
 	if created || absent || gone {

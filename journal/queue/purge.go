@@ -150,7 +150,7 @@ func (q *Queue) purgesReceipt(p *Purge, key, body []byte) bool {
 	}
 	if seq == 0 {
 		r, of, err := record.DecodeRequest(body)
-		if err != nil || !p.Covers(r.ID) || of > p.Until(r.Op == Put) {
+		if err != nil || !p.Covers(r.ID) || of > p.UpTo { // guard 5.28
 			return false
 		}
 		pending, waits := q.Latest(r.ID)

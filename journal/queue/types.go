@@ -83,9 +83,6 @@ type Write struct {
 	// SentAfter is for Journal.Settle: upstream cannot have carried out the write before this time,
 	// by upstream's clock; 0 if unknown.
 	SentAfter float64
-	// AbsentAt is for Journal.Settle: when upstream was asked before the write, and did not hold the entry; 0 if it
-	// was not asked, or held it.
-	AbsentAt float64
 	// CreatedAt is for Journal.Settle: upstream's created_at of the entry, in Unix seconds; 0 if
 	// unknown.
 	CreatedAt float64

@@ -43,7 +43,13 @@ func (s *Surface) purge(w http.ResponseWriter, r *http.Request, p *Parameters) e
 	if local {
 		step = s.dropAllPending
 	}
-	if err = step(ctx, of, &doc); err == nil {
+	select {
+	case <-s.journal.Rebuilt(): // only then all pending writes are known
+		err = step(ctx, of, &doc)
+	case <-ctx.Done():
+		err = journal.ErrRebuilding
+	}
+	if err == nil {
 		doc.Removed, err = s.purgeHere(ctx, of, &doc)
 	}
 	refusal, refused := errors.AsType[*wire.Refusal](err)

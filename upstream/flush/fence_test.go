@@ -185,30 +185,6 @@ func TestTheLaterWriteWins(t *testing.T) {
 	}
 }
 
-// contract 13: an undo to before a write deletes the entry without which the fence has seen upstream, also when upstream
-// can no longer be asked, and no listing tells.
-func TestTheFenceShowsThatAnEntryIsNew(t *testing.T) {
-	fenced(t, func(t *testing.T, r *rig) {
-		r.foreign(key("over"), "theirs")
-		time.Sleep(time.Minute)
-		before := upstream.Unix(time.Now())
-		time.Sleep(time.Minute)
-		r.settledPut(key("new"), "mine")
-		r.settledPut(key("over"), "mine")
-		time.Sleep(time.Second)
-		r.settledPut(key("new"), "mine again")
-		for name, want := range map[string]journal.Changed{
-			"new":  {Then: journal.Past{ID: key("new"), Op: journal.Delete}, MayBeNew: true, Unseen: true},
-			"over": {Gap: journal.GapUnread, MayBeNew: true},
-		} {
-			got, changed, err := r.journal.History.ChangedEntry(key(name), before)
-			if err != nil || !changed || got.Then != want.Then || got.Gap != want.Gap {
-				t.Errorf("%s: %+v, %v, %v", name, got, changed, err)
-			}
-		}
-	})
-}
-
 // A fence costs one read if the entry was not just confirmed.
 func TestWhatAFenceCosts(t *testing.T) {
 	fenced(t, func(t *testing.T, r *rig) {

@@ -235,9 +235,6 @@ func (a *attempt) look(ctx context.Context, seen *sighting) *upstream.Error {
 		return nil
 	}
 	*seen = sighting{Version: v, known: true, valued: true}
-	if failed == nil && !v.Present() {
-		a.write.AbsentAt = upstream.Unix(a.asked)
-	}
 	return failed
 }
 
