@@ -80,10 +80,10 @@ func (s *Server) fail(ctx context.Context, w http.ResponseWriter, c *call, metho
 	case errors.Is(err, context.DeadlineExceeded):
 		c.outcome = memory.WasUnavailable
 		refusal = wire.Unavailable(time.Second, "it takes longer than a request may wait, and is not all done: try again")
-	case ctx.Err() != nil, errors.Is(err, context.Canceled):
+	case ctx.Err() != nil, errors.Is(err, context.Canceled), errors.Is(err, journal.ErrClosed):
 		c.outcome = memory.WasEnded
 		refusal = errShuttingDown // or the caller has gone and reads nothing
-	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrClosed): // guard 2.16
+	case errors.Is(err, journal.ErrFailed): // guard 2.16
 		c.outcome = memory.WasEnded
 		refusal = errDiskFailed
 	default:
