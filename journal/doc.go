@@ -44,10 +44,10 @@
 //
 // # Damage
 //
-// A read that meets damage depends on what it reads (see record.Kinds). What is owed ends the process: pending writes with
-// their values, dead letters, what was sent. Anything else counts as missing, and status says so ([store.Store.Damaged]).
-// Upkeep and merges that meet damage end the process, too: they could not go on. The next start mends the journal if all that is
-// owed can be read, and refuses otherwise (contract 4).
+// The journal ends the process when it cannot read a pending write, its value, a dead letter or what was sent
+// ([store.Store.Owed]). It takes any other damaged record for a missing one, and status says so ([store.Store.Damaged]). The
+// process also ends when maintenance or a merge of tables meets damage, because neither could go on. The next start mends the
+// journal if it can read all that is owed, and refuses otherwise (contract 4). record.Kinds says which records are owed.
 //
 // # Room
 //

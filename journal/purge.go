@@ -10,8 +10,9 @@ import (
 )
 
 // Purge removes what the journal keeps of an entry, or of a namespace if the key is empty: copies, rows, versions, dead
-// letters, receipts and the names of requests. Puts after the one with the number upTo stay, with their receipts; deletes and what
-// upstream has shown go up to the newest, for that may be what is purged.
+// letters, receipts and the names of requests. Puts after the one with the number upTo stay, with their receipts, and so do the
+// names of all later requests. Later deletes and what upstream has shown go, for the purge itself may have made the deletes, and
+// upstream may have shown what is purged.
 //
 // A pending write stays, with the copy that it is based on, the name of its request, and what requests may have left upstream.
 // Where nothing is pending, it stays known only that something may have been left. Then Purge makes the files free of the data: it

@@ -18,9 +18,11 @@ import (
 
 // Options configures the entries.
 type Options struct {
-	// CopiesBytes, HistoryBytes and MaxBytes bound, in bytes, the settled copies and listings, the history, and what is
-	// pending. 0 means no bound. What is lost takes a part of MaxBytes, on top of it.
-	CopiesBytes, HistoryBytes, MaxBytes int64
+	// CopiesBytes bounds the settled copies and listings, and HistoryBytes the history, in bytes; 0 means no bound.
+	CopiesBytes, HistoryBytes int64
+	// MaxBytes is the queue's budget in bytes; 0 means no bound. Versions that are lost may take an eighth of that, in
+	// addition to it.
+	MaxBytes int64
 	// Exact says that upstream carries out a write only over the version that the write is based on.
 	Exact bool
 	// Named reports whether the versions of a namespace upstream name the time of their write. It may be nil.

@@ -113,7 +113,7 @@ func (q *Queue) PurgeLetters(ctx context.Context, p *Purge) error {
 	return err
 }
 
-// PurgeReceipts removes receipts and the names of requests. That of a write that is pending stays.
+// PurgeReceipts removes receipts and the names of requests, but keeps the name of a request whose write is pending.
 func (q *Queue) PurgeReceipts(ctx context.Context, p *Purge) error {
 	from, to := record.GenerationKey(0), record.After([]byte(record.ReceiptPrefix))
 	for more := true; more; {
