@@ -36,9 +36,7 @@ func (j *Journal) Maintain(ctx context.Context) error {
 	m := &maintainer{Journal: j, compacted: make(map[string]extent)}
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return everySecond(ctx, func() error { return m.once(ctx) }) })
-	tasks.Go(func() error {
-		return everySecond(ctx, func() error { return j.queue.MaintainReceipts() })
-	})
+	tasks.Go(func() error { return everySecond(ctx, j.queue.MaintainReceipts) })
 	// guard 3.29
 	tasks.Go(func() error { return everySecond(ctx, func() error { _ = j.Err(); return nil }) }) // Err records what it finds
 	return tasks.Wait()

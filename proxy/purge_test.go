@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/journal"
 	"github.com/botwired/botwired/proxy"
@@ -188,37 +186,15 @@ func TestPurgeLeavesWhatIsWrittenSince(t *testing.T) {
 
 // A purge waits until the daemon has read its journal: only then it knows all pending writes.
 func TestPurgeWhileTheJournalIsRead(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sidecar) {
-		fs := vfs.NewCrashableMem()
-		for start := range 2 {
-			j, err := journal.Open(journal.Options{Dir: "journal", FS: fs})
-			if err != nil {
-				t.Fatal(err)
-			}
-			opts := s.opts
-			opts.Journal = j
-			if s.server, err = proxy.New(opts); err != nil {
-				t.Fatal(err)
-			}
-			if start > 0 {
-				w := s.do(http.MethodPost, "/_botwired/purge?namespace=n&local=true&timeout=1s", "")
-				wantStatus(t, w, http.StatusGatewayTimeout)
-				if !strings.Contains(w.Body.String(), "still being read") {
-					t.Error(w.Body)
-				}
-			}
-			if err := j.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if start == 0 {
-				s.put(id("n", "a"), "1")
-			} else {
-				wantStatus(t, s.do(http.MethodPost, "/_botwired/purge?namespace=n&local=true", ""), http.StatusOK)
-			}
-			s.server.Close()
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+	restarted(t, func(s *sidecar) {
+		w := s.do(http.MethodPost, "/_botwired/purge?namespace=n&local=true&timeout=1s", "")
+		wantStatus(t, w, http.StatusGatewayTimeout)
+		if !strings.Contains(w.Body.String(), "still being read") {
+			t.Error(w.Body)
+		}
+	}, func(s *sidecar, again bool) {
+		if again {
+			wantStatus(t, s.do(http.MethodPost, "/_botwired/purge?namespace=n&local=true", ""), http.StatusOK)
 		}
 	})
 }

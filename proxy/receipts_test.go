@@ -131,11 +131,13 @@ func TestReceiptWaits(t *testing.T) {
 	})
 }
 
-// A daemon that is still reading its journal denies no write.
-func TestReceiptWhileTheJournalIsRead(t *testing.T) {
+// restarted writes n/a, and starts the daemon again. It calls unread before that has read its journal, and read after each
+// start has.
+func restarted(t *testing.T, unread func(s *sidecar), read func(s *sidecar, again bool)) {
+	t.Helper()
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		fs := vfs.NewCrashableMem()
-		for start := range 2 {
+		for _, again := range []bool{false, true} {
 			j, err := journal.Open(journal.Options{Dir: "journal", FS: fs})
 			if err != nil {
 				t.Fatal(err)
@@ -145,22 +147,31 @@ func TestReceiptWhileTheJournalIsRead(t *testing.T) {
 			if s.server, err = proxy.New(opts); err != nil {
 				t.Fatal(err)
 			}
-			if start > 0 {
-				w := s.get("/_botwired/receipts/1")
-				wantDetail(t, w, http.StatusServiceUnavailable, "not known yet", "still being read")
-				wantHeader(t, w, "Retry-After", "1")
+			if again {
+				unread(s)
 			}
 			if err := j.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if start == 0 {
+			if !again {
 				s.put(id("n", "a"), "1")
 			}
-			wantReceipt(t, s.get("/_botwired/receipts/1"), api.Receipt{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"})
+			read(s, again)
 			s.server.Close()
 			if err := j.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
+	})
+}
+
+// A daemon that is still reading its journal denies no write.
+func TestReceiptWhileTheJournalIsRead(t *testing.T) {
+	restarted(t, func(s *sidecar) {
+		w := s.get("/_botwired/receipts/1")
+		wantDetail(t, w, http.StatusServiceUnavailable, "not known yet", "still being read")
+		wantHeader(t, w, "Retry-After", "1")
+	}, func(s *sidecar, _ bool) {
+		wantReceipt(t, s.get("/_botwired/receipts/1"), api.Receipt{Seq: 1, Namespace: "n", Key: "a", Op: "put", State: "pending"})
 	})
 }
