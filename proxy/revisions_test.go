@@ -211,7 +211,7 @@ func TestUndoRefuses(t *testing.T) {
 	s, _ := newPast(t)
 	k := id("n", "k")
 	s.put(k, "one")
-	wantDetail(t, s.undo(k, ""), http.StatusConflict, "no version of n/k before this one is kept")
+	wantDetail(t, s.undo(k, ""), http.StatusConflict, "no version of n/k before this one is kept. If this one made the entry, delete it")
 	s.settle(k)
 	s.put(k, "two")
 	wantDetail(t, s.undo(k, "&to=7"), http.StatusNotFound, "revision 7 of n/k is not kept")
@@ -242,7 +242,11 @@ func TestTheVersionsHere(t *testing.T) {
 	s.upstream.set(k, "theirs")
 	wantValue(t, s.get("/memory/n/k"), "theirs")
 	s.wantStates(k, "settled  put theirs")
-	wantDetail(t, s.undo(k, ""), http.StatusConflict, "no version of n/k before this one is kept")
+	theirs := s.undo(k, "")
+	wantDetail(t, theirs, http.StatusConflict, "no version of n/k before this one is kept")
+	if strings.Contains(theirs.Body.String(), "delete") {
+		t.Errorf("deleting what others have written is no undo: %s", theirs.Body)
+	}
 
 	s.upstream.setDown(true)
 	s.put(k, "spoilt")

@@ -222,7 +222,11 @@ func earlierVersion(id journal.ID, versions []Version, to VersionName, missing e
 	case given && found < 0:
 		return nil, wire.Detail(statusNotFound, fmt.Sprintf("revision %s of %s is not kept, or never was", to, id))
 	case !given && found <= 0:
-		return nil, wire.Detail(statusConflict, fmt.Sprintf("nothing to undo: no version of %s before this one is kept", id))
+		text := fmt.Sprintf("nothing to undo: no version of %s before this one is kept", id)
+		if versions[0].Here && versions[0].Op == journal.Put {
+			text += ". If this one made the entry, delete it"
+		}
+		return nil, wire.Detail(statusConflict, text)
 	case !given && versions[0].Gap != "": // guard 13.86
 		return nil, wire.Detail(statusConflict, fmt.Sprintf("nothing is undone: the version of %s before this one %s. "+
 			"Name an older one: --to REVISION with botwired undo, to over HTTP", id, gapTexts[versions[0].Gap]))
