@@ -313,3 +313,17 @@ func TestMCPInstallMakesNoTurnsPublic(t *testing.T) {
 		}
 	}
 }
+
+// Who names a namespace hears at once that everybody can read it: the pages that seal it may not have been followed.
+func TestMCPInstallSaysWhatIsPublic(t *testing.T) {
+	i := newInstallTest(t)
+	const public = "public   the namespace mine-memory of https://botwire.dev: everybody who guesses its name can read and write it. docs/one-memory.md seals it\n"
+	for _, client := range []string{"hermes", "cursor"} {
+		wantParts(t, i.run("--client", client, "--namespace", "mine-memory").stdout, "changed", public)
+		for _, private := range [][]string{{"--upstream", "http://127.0.0.1:2690"}, {"--remove"}} {
+			if got := i.run(append(private, "--client", client, "--namespace", "mine-memory")...); got.code != 0 || strings.Contains(got.stdout, "public") {
+				t.Errorf("%s %q: %+v", client, private, got)
+			}
+		}
+	}
+}

@@ -233,6 +233,10 @@ func (in *mcpInstall) run(ctx context.Context) (err error) {
 	if done.Backup != "" {
 		facts = append(facts, [2]string{"backup", done.Backup})
 	}
+	if name := *in.options.namespace; name != "" && !in.remove && in.loaded.Config.IsPublic(name) {
+		facts = append(facts, [2]string{"public", fmt.Sprintf("the namespace %s of %s: everybody who guesses its name can read and write it. "+
+			"docs/one-memory.md seals it", name, in.loaded.Config.Upstream.URL)})
+	}
 	return term.Facts(in.process.Stdout, facts)
 }
 
