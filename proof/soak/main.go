@@ -138,9 +138,9 @@ func (s *soak) report(ctx context.Context, out io.Writer, began time.Time, kill 
 	if err != nil {
 		return f, err
 	}
-	fmt.Fprintf(out, "%6s: %d rounds, %d requests, %d kills, %d fillings of the disk, %d other shortages; %d wrong; %d MB resident, %d descriptors, %d goroutines\n",
+	fmt.Fprintf(out, "%6s: %d rounds, %d requests, %d kills, %d fillings of the disk, %d other shortages; %d wrong; %d MB resident, %d descriptors, %d goroutines%s\n",
 		time.Since(began).Round(time.Second), s.rounds, s.load.asked.Load(), s.kills, s.fills, s.shortages, s.load.wrongCount(),
-		f.resident>>20, f.descriptors, f.goroutines)
+		f.resident>>20, f.descriptors, f.goroutines, s.slow)
 	if n := s.load.wrongCount(); n >= shownAtMost {
 		return f, fmt.Errorf("%d answers were wrong", n)
 	}

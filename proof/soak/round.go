@@ -23,6 +23,8 @@ const (
 	// healLimit bounds how long the daemon may take, once everything is healthy, to carry
 	// upstream what it holds. It ends a hang: a busy machine is slow.
 	healLimit = 10 * time.Minute
+	// slowDrain is how long that may take without the soak printing why.
+	slowDrain = 30 * time.Second
 )
 
 // soak is one run.
@@ -38,6 +40,7 @@ type soak struct {
 
 	daemon    atomic.Pointer[daemon]
 	kills     int
+	slow      string // the reasons that the daemon gave for the last round's drain, if that was slow
 	fills     int
 	shortages int // of inodes and descriptors
 	rounds    int
@@ -192,6 +195,7 @@ func (s *soak) disturb(ctx context.Context, kill bool) error {
 type status struct {
 	Pending    int
 	Rebuilding bool
+	Summary    api.Summary
 }
 
 func statusOf(ctx context.Context, c *caller) (doc status, err error) {
@@ -199,15 +203,23 @@ func statusOf(ctx context.Context, c *caller) (doc status, err error) {
 	return doc, err
 }
 
-// drained waits until the daemon has carried upstream what it holds.
+// drained waits until the daemon has carried upstream what it holds. It keeps the reasons that the daemon gives for a slow
+// one.
 func (s *soak) drained(ctx context.Context) error {
 	began := time.Now()
+	s.slow = ""
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
 	for {
 		now, err := statusOf(ctx, s.load.caller)
 		if err == nil && now.Pending == 0 && !now.Rebuilding {
 			return nil
+		}
+		if took := time.Since(began); err == nil && took > slowDrain {
+			s.slow = fmt.Sprintf("; after %s, %d writes were pending: %s", took.Round(time.Second), now.Pending, now.Summary.Text)
+			for _, also := range now.Summary.Also {
+				s.slow += "; " + also.Text
+			}
 		}
 		if dead := s.daemon.Load().Alive(); dead != nil || tasks.Sleep(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("%d writes are pending %s after everything was healthy again: %w\n%s",
