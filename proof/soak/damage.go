@@ -164,7 +164,8 @@ func (s *soak) foundNoRoom(d *daemon) bool {
 	default:
 		return false
 	}
-	return s.load.shortage.Load()%2 == 1 && d.Code() > 0 && strings.Contains(d.Tail(), "the disk failed") && strings.Contains(d.Tail(), "no space left")
+	wasFull := s.load.shortage.Load()%2 == 1 || d.ExitedAt().Before(s.freed)
+	return wasFull && d.Code() > 0 && strings.Contains(d.Tail(), "the disk failed") && strings.Contains(d.Tail(), "no space left")
 }
 
 // metDamage returns nil if the daemon has ended because it has met damage, and err otherwise.
@@ -185,13 +186,16 @@ func (s *soak) metDamage(d *daemon, err error) error {
 // corrupt is in the daemon's last line if it has met damage.
 const corrupt = "journal corrupt"
 
-// alive is nil if the daemon runs, or runs again after it has met damage.
+// alive is nil if the daemon runs, or runs again after it has met damage or found no room for a record.
 func (s *soak) alive(ctx context.Context) error {
-	err := s.daemon.Load().Alive()
+	d := s.daemon.Load()
+	err := d.Alive()
 	if err == nil {
 		return nil
 	}
-	if err := s.metDamage(s.daemon.Load(), err); err != nil {
+	if s.foundNoRoom(d) {
+		s.harm.ended = d.ExitedAt()
+	} else if err := s.metDamage(d, err); err != nil {
 		return err
 	}
 	return s.revive(ctx, false)

@@ -44,6 +44,7 @@ type soak struct {
 	fills     int
 	shortages int // of inodes and descriptors
 	rounds    int
+	freed     time.Time // when the disk was given back last
 
 	harm     harm
 	evidence string            // a copy of the journal as the last start after damage has found it
@@ -73,6 +74,7 @@ func (s *soak) full(now bool) {
 func (s *soak) free() error {
 	err := s.disk.free()
 	s.full(false)
+	s.freed = time.Now()
 	return err
 }
 
@@ -230,14 +232,10 @@ func (s *soak) drained(ctx context.Context) error {
 
 // mend has all damage found that is left, so that the journal is sound.
 func (s *soak) mend(ctx context.Context) error {
-	if len(s.harm.open) == 0 {
-		return s.daemon.Load().Alive()
+	if err := s.alive(ctx); err != nil || len(s.harm.open) == 0 {
+		return err
 	}
-	if s.daemon.Load().Alive() == nil {
-		if err := s.end(s.rng.IntN(2) == 0); err != nil {
-			return err
-		}
-	} else if err := s.metDamage(s.daemon.Load(), s.daemon.Load().Alive()); err != nil {
+	if err := s.end(s.rng.IntN(2) == 0); err != nil {
 		return err
 	}
 	return s.revive(ctx, true)
