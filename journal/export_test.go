@@ -23,14 +23,6 @@ func WithoutPause(o Options) Options {
 	return o
 }
 
-// ChangeLater makes a change that no caller waits for.
-func (j *Journal) ChangeLater(id ID) error {
-	return j.store.Later(func(tx *store.Tx) error {
-		tx.Delete(record.EntryKey(record.LeftPrefix, id))
-		return nil
-	})
-}
-
 // Rebuild runs the part of [Journal.Run] that builds the index.
 func (j *Journal) Rebuild(ctx context.Context) error {
 	return j.store.Use(func() error { return j.rebuild(ctx) })

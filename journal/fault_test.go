@@ -149,20 +149,6 @@ func writeMuch(j *journal.Journal) error {
 	return nil
 }
 
-// The failure of a write that no caller waits for is not seen. The next write must not run into
-// Pebble's panic, which net/http would swallow and which leaves Pebble locked.
-func TestUnseenFailureOfTheLog(t *testing.T) {
-	f := newFailing(syscall.EIO, logWrite)
-	j := f.open(t)
-	put(t, j, key("a"), "1")
-	f.fault.On()
-	no(t, j.ChangeLater(key("a")))
-	if err := writeMuch(j); !errors.Is(err, journal.ErrFailed) {
-		t.Errorf("error is %v", err)
-	}
-	f.mustHaveFailed(t, j)
-}
-
 // A failed table write in the background ends the journal.
 func TestFailureInTheBackgroundEndsTheJournal(t *testing.T) {
 	for name, fails := range map[string]func(errorfs.Op) bool{

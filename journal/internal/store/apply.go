@@ -43,8 +43,7 @@ func (p *pipeline) InOrder(look func(record.Totals)) {
 	look(p.totals)
 }
 
-// AwaitDurable waits until all earlier updates are durable, except changes of [Store.Later]. Errors:
-// [ErrFailed].
+// AwaitDurable waits until all earlier updates are durable. Errors: [ErrFailed].
 func (p *pipeline) AwaitDurable() error {
 	p.order.Lock()
 	newest := p.newest()

@@ -154,19 +154,6 @@ func TestNothingToSync(t *testing.T) {
 	addsUp(t, s)
 }
 
-// A change made with Later becomes durable with the next Update.
-func TestLater(t *testing.T) {
-	mem := vfs.NewCrashableMem()
-	s := openStore(t, mem)
-	key := record.EntryKey(record.LeftPrefix, record.ID{Namespace: "ns", Key: "a"})
-	no(t, s.Update(ChangeFunc(func(tx *Tx) error { tx.Set(key, record.EncodeLeft(key, nil)); return nil })))
-	no(t, s.Later(func(tx *Tx) error { tx.Delete(key); return nil }))
-	no(t, s.Update(put("b", "1")))
-	if holds(t, openStore(t, mem.CrashClone(vfs.CrashCloneCfg{})), key) {
-		t.Error("it was lost though a later change was durable")
-	}
-}
-
 // panicking is a change that panics when it becomes visible.
 type panicking struct{ ChangeFunc }
 

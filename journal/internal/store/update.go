@@ -49,14 +49,6 @@ func (p *pipeline) Update(c Change) error {
 	return err
 }
 
-// Later makes a change that a crash may undo. It becomes durable with the next update.
-func (p *pipeline) Later(c ChangeFunc) error {
-	p.order.Lock()
-	defer p.order.Unlock()
-	_, err := p.fill(c)
-	return err
-}
-
 // enqueue adds a change to the order, and returns the ticket of the group that makes it durable.
 func (p *pipeline) enqueue(c Change) (t ticket, err error) {
 	p.order.Lock()
