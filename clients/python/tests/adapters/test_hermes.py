@@ -133,7 +133,8 @@ def test_a_later_session_recalls_what_was_said(install: Install, daemon: Server)
 @pytest.mark.timeout(400 + 5 * OUTAGE)
 def test_upstream_is_away_and_the_daemon_is_killed_twice(install: Install, tmp_path: Path) -> None:
     took = []
-    for attempt in range(1 if OUTAGE else 5):  # for the figure, if the machine has other work, too; nothing is lost in any
+    attempts = 1 if OUTAGE else 5  # for the figure, if the machine has other work, too; nothing is lost in any
+    for attempt in range(attempts):
         sys.modules.pop(MODULE, None)
         took = sorted(live_through(install, tmp_path / str(attempt)))
         print(f"\n  a turn took {took[250] * 1e3:.1f} ms, and {took[494] * 1e3:.1f} ms at p99")
