@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/botwired/botwired/internal/cli/term"
@@ -29,6 +30,21 @@ func (e *examination) keyFile(context.Context) Finding {
 	return good(name, "%s seals with key %s, and nobody else may read it", file, keys.ID())
 }
 
+// sealsByAnOlderFile warns of a daemon that was started before its configuration file was changed: what is sealed changes
+// at a start alone.
+func (e *examination) sealsByAnOlderFile(ctx context.Context) (f Finding, isOld bool) {
+	s, err := e.ask(ctx)
+	if err != nil || e.loaded.File == "" {
+		return Finding{}, false
+	}
+	file, err := os.Stat(e.loaded.File)
+	if err != nil || !file.ModTime().After(s.StartedAt) {
+		return Finding{}, false
+	}
+	return warn("sealed", "botwired serve", "%s was changed after the daemon's start, and the daemon seals what the file said then: "+
+		"stop the daemon and start it again with", e.loaded.File), true
+}
+
 // sealed looks for entries that this host cannot open, and for programs that write past the seal.
 func (e *examination) sealed(ctx context.Context) (found []Finding) {
 	const name = "sealed"
@@ -38,6 +54,9 @@ func (e *examination) sealed(ctx context.Context) (found []Finding) {
 		return []Finding{none(name, "there is no key file to look with")}
 	case e.tokenError != nil:
 		return []Finding{none(name, "the token for the daemon cannot be read")}
+	}
+	if f, isOld := e.sealsByAnOlderFile(ctx); isOld {
+		return []Finding{f}
 	}
 	asking, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()

@@ -118,3 +118,17 @@ func TestDoctorOfNamespacesByPattern(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// A daemon seals what its file said at its start: a file that was changed since seals nothing yet.
+func TestDoctorOfADaemonThatIsOlderThanItsFile(t *testing.T) {
+	keys, file := filepath.Join(t.TempDir(), "keys"), filepath.Join(t.TempDir(), "config.yaml")
+	no(t, os.WriteFile(keys, seal.Generate(), 0o600))
+	no(t, os.WriteFile(file, []byte("seal:\n  key_file: "+keys+"\nnamespaces:\n  - match: \"mine-*\"\n    sealed: true\n"), 0o600))
+	changed := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	no(t, os.Chtimes(file, changed, changed))
+	ask := func(started time.Time) []Finding {
+		return examine(t, withDaemonAnd(t, nil, []string{"BOTWIRED_CONFIG=" + file}, `"pending":0,`, `"pending":0,"started_at":"`+started.Format(time.RFC3339)+`",`))
+	}
+	wantFinding(t, ask(changed.Add(-time.Second)), "sealed", Warning, "botwired serve", file, "was changed after the daemon's start")
+	wantFinding(t, ask(changed.Add(time.Second)), "sealed", NotApplicable, "", "no namespace is known")
+}
