@@ -91,8 +91,8 @@ class Daemon:
                 if at == self._at:  # and no other one was found meanwhile
                     self.found.clear()
             raise
-        is_kept = answer.headers.get("Botwired-Write", "").startswith("pending")  # 504 of a write through: durable, too
-        return 200 if is_kept else answer.status_code, dict(answer.json()), answer.headers.get("Botwired-State", "")
+        kept = {"stored": True} if "pending" in answer.headers.get("Botwired-Write", "") else {}  # of a 504, too
+        return answer.status_code, {**answer.json(), **kept}, answer.headers.get("Botwired-State", "")
 
 
 class Keeper:
@@ -195,8 +195,8 @@ class Keeper:
             return
         status, answer, state = self.daemon.ask("PUT", path, {"value": text}, head)
         with self._changed:
-            if status != 200:
-                raise OSError(f"{answer.get('detail')} (HTTP {status})")
+            if answer.get("stored") is not True:  # another server's 200 keeps nothing
+                raise OSError(f"{answer.get('detail', 'no daemon has answered')} (HTTP {status})")
             self._pages[namespace], self._said[namespace] = (key, text, 0, name), state
             self._size -= sum(len(lines.popleft()) for _ in range(count))
             if not lines:

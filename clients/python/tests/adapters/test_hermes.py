@@ -200,6 +200,7 @@ class Fake(BaseHTTPRequestHandler):
     refused = "/nothing"  # what the path of a PUT has that is refused for good
     names: list[tuple[str, str]] = []  # noqa: RUF012  # the name and the value of each PUT that came
     write = ""  # what the answer to a PUT says has become of it
+    stored = b'{"stored": true}'  # the answer to a PUT that is taken
     held: threading.Event | None = None  # until it is set, a PUT has no answer
 
     def do_PUT(self) -> None:
@@ -217,6 +218,8 @@ class Fake(BaseHTTPRequestHandler):
 
     def _answer(self, status: int) -> None:
         body = b'{"detail": "said by the daemon", "keys": []}'
+        if self.command == "PUT" and status == 200:
+            body = self.stored
         if self.command == "GET" and self.path in self.entries:
             body = json.dumps(self.entries[self.path]).encode()
         self.send_response(status)
@@ -301,6 +304,23 @@ def test_a_refused_turn_is_tried_again_before_the_next(install: Install, fake: t
     kept = [json.loads(line)["assistant"] for line in handler.put[-1][1].splitlines()]
     assert kept == ["first", "second"]
     assert len({path for path, _ in handler.put}) == 1
+
+
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b'{"stored": false}', b'{"ok": true}', b"<html>", b""])
+def test_another_server_keeps_no_turn(install: Install, fake: tuple[type[Fake], str], answer: bytes) -> None:
+    """A program that has taken the daemon's port may answer 200 to everything."""
+    handler, url = fake
+    install(url=url)
+    manager = hermes()
+    handler.stored = answer
+    turn(manager, 1, "a", "first")
+    keeper = sys.modules[MODULE]._keepers[0]
+    wait_for(lambda: keeper._trouble)
+    assert "Memory state: this turn is not written yet" in turn(manager, 2, "c", "second")
+    handler.stored = Fake.stored
+    manager.shutdown_all()
+    assert [json.loads(line)["assistant"] for line in handler.put[-1][1].splitlines()] == ["first", "second"]
+    assert not keeper._queue
 
 
 def test_a_turn_that_is_durable_and_waits_for_upstream_is_kept(install: Install, fake: tuple[type[Fake], str]) -> None:
