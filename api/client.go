@@ -228,7 +228,9 @@ func (r *Refused) Meaning() string {
 	case http.StatusUnprocessableEntity:
 		return "BotWire does not take this: change the namespace, the key or the value"
 	case http.StatusRequestEntityTooLarge:
-		return "there is no room for this: " + RemedyRoom
+		if !strings.HasPrefix(r.Detail(), "the value ") { // that one is too long, however much room there is
+			return "there is no room for this: " + RemedyRoom
+		}
 	}
 	return ""
 }

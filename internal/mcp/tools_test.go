@@ -504,7 +504,10 @@ func TestAnAppendThatDoesNotFit(t *testing.T) {
 	d := newDaemon(t)
 	c := d.overHTTP(d.serve())
 	c.call("memory_write", args{"namespace": "n", "key": "k", "value": strings.Repeat("é", 100_000)}, &written{})
-	c.refused("memory_append", args{"namespace": "n", "key": "k", "value": "more"}, "100000 characters, and 5 more do not fit", "Nothing was written")
+	text := c.refused("memory_append", args{"namespace": "n", "key": "k", "value": "more"}, "100000 characters, and 5 more do not fit", "Nothing was written: go on under another key")
+	if strings.Contains(text, api.RemedyRoom) {
+		t.Errorf("the agent is to delete entries, which does not help: %s", text)
+	}
 }
 
 // Hostile and wrong arguments get an answer that says what is accepted, and repeats no value.
