@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/config"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 const (
@@ -25,7 +27,8 @@ const (
 
 // Link is a [http.RoundTripper] that sends requests to a configuration's daemon. Requests wait while
 // the daemon is not ready. If there is no daemon, the attachment starts one, if it may. The link
-// retries a request only if the daemon has not received it, or if it is a GET: no write is made twice.
+// retries a request only if the daemon has not received it, if it is a GET, or if it has a Botwired-Idempotency-Key: no
+// write is made twice.
 type Link struct {
 	transport *http.Transport
 	use       *attachment
@@ -98,10 +101,12 @@ func (l *Link) Close(ctx context.Context) (said string) {
 func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	patience, cancel := context.WithTimeout(req.Context(), linkPatience)
 	defer cancel()
+	isRepeatable := req.Method == http.MethodGet || req.Header.Get(wire.OwnIdempotencyKey) != ""
+	var unanswered error // of an attempt that the daemon may have carried out
 	for {
 		number, err := l.attached(patience)
 		if err != nil {
-			return nil, l.unsent(req.Context(), err)
+			return nil, cmp.Or(unanswered, l.unsent(req.Context(), err))
 		}
 		attempt, err := copyOf(req)
 		if err != nil {
@@ -116,12 +121,17 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		l.lost(patience, number)
-		if !notReady && req.Method != http.MethodGet && !isUnsent(err) {
-			return nil, err
+		if !notReady && !isUnsent(err) {
+			if !isRepeatable {
+				return nil, err
+			}
+			if req.Method != http.MethodGet {
+				unanswered = err
+			}
 		}
 		select {
 		case <-patience.Done():
-			return nil, l.unsent(req.Context(), errors.Join(err, patience.Err()))
+			return nil, cmp.Or(unanswered, l.unsent(req.Context(), errors.Join(err, patience.Err())))
 		case <-time.After(attachPause):
 		}
 	}

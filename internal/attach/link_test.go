@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/botwired/botwired/api"
+	"github.com/botwired/botwired/internal/wire"
 )
 
 // linkTest is a daemon that fails as real ones do, and a link to it.
@@ -76,10 +77,15 @@ func (l *linkTest) hangUp(w http.ResponseWriter) {
 	}
 }
 
-func (l *linkTest) ask(method string) (int, error) {
+func (l *linkTest) ask(method string) (int, error) { return l.askNamed(method, "") }
+
+func (l *linkTest) askNamed(method, name string) (int, error) {
 	l.t.Helper()
 	req, err := http.NewRequestWithContext(l.t.Context(), method, "http://daemon/x", strings.NewReader("the body"))
 	no(l.t, err)
+	if name != "" {
+		req.Header.Set(wire.OwnIdempotencyKey, name)
+	}
 	resp, err := l.client.Do(req)
 	if err != nil {
 		return 0, err
@@ -87,13 +93,17 @@ func (l *linkTest) ask(method string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// If a connection is cut after a write, its outcome is unknown: the link does not retry it. It retries
-// a read.
+// If a connection is cut after a write, its outcome is unknown: the link retries it only if it has a name, by which the
+// daemon knows it again. It retries a read.
 func TestLinkWritesOnce(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		l := newLinkTest(t, true, 1)
 		if _, err := l.ask(method); err == nil || l.asked.Load() != 1 {
 			t.Errorf("%s: asked %d times, %v", method, l.asked.Load(), err)
+		}
+		l = newLinkTest(t, true, 2)
+		if status, err := l.askNamed(method, "a name"); status != http.StatusOK || l.asked.Load() != 3 {
+			t.Errorf("%s with a name: status %d, asked %d times, %v", method, status, l.asked.Load(), err)
 		}
 	}
 	l := newLinkTest(t, true, 2)

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -28,6 +29,13 @@ func headerOf(ctx context.Context, version string) http.Header {
 	default:
 		wire.SetGiven(h, "If-Match", `"`+version+`"`)
 	}
+	return h
+}
+
+// nameWrite names a write. A daemon makes a named write once: a request whose answer is lost may be repeated. By the name
+// Idempotency-Key, net/http would repeat it unseen, and its error would not say that the daemon may have carried it out.
+func nameWrite(h http.Header) http.Header {
+	h.Set(wire.OwnIdempotencyKey, rand.Text())
 	return h
 }
 
@@ -96,7 +104,7 @@ func (s *toolset) appendTool() tool {
 const maxSeparator = 100
 
 func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, error) {
-	r.Header = headerOf(ctx, in.text("if_version"))
+	r.Header = nameWrite(headerOf(ctx, in.text("if_version")))
 	var stored struct {
 		Bytes int `json:"bytes"` // these are characters
 	}
@@ -149,7 +157,7 @@ func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 		return nil, fmt.Errorf(`if_version is "absent": expected the version of an entry that exists, as only that can be deleted`)
 	}
 	answer, err := s.daemon.Do(ctx, api.Request{
-		Method: http.MethodDelete, Path: api.Memory(out.Namespace, key), Header: headerOf(ctx, in.text("if_version")),
+		Method: http.MethodDelete, Path: api.Memory(out.Namespace, key), Header: nameWrite(headerOf(ctx, in.text("if_version"))),
 	})
 	switch {
 	case api.IsAbsent(err, out.Namespace, key):

@@ -9,6 +9,9 @@ const own = "Botwired-"
 // OwnETag is the header of an answer that has its ETag, whatever a gateway does to that one.
 const OwnETag = own + "Etag"
 
+// OwnIdempotencyKey is the header of a request that counts as its Idempotency-Key.
+const OwnIdempotencyKey = own + "Idempotency-Key"
+
 // Given returns the values of a request's header If-Match, If-None-Match or Idempotency-Key: those of the header with
 // Botwired- before the name, if there is one.
 func Given(h http.Header, name string) []string {
