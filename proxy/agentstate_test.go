@@ -4,10 +4,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/fastpath"
+	"github.com/botwired/botwired/journal"
+	"github.com/botwired/botwired/proxy"
 )
 
 const stateHeader = "Botwired-State"
@@ -77,6 +80,21 @@ func TestAnswersCarryTheState(t *testing.T) {
 				t.Errorf("%q is of another namespace", states)
 			}
 		}
+	})
+}
+
+// contract 9: a journal that has no room for a large write may take a small one, whose answer must not say otherwise. The
+// room may be the disk's, or that of journal.max_bytes.
+func TestTheStateOfAFullJournalSpeaksOfRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSidecar(t, func(stored *journal.Options, _ *proxy.Options) { stored.MaxBytes = 20_000 })
+		s.run()
+		wantStatus(t, s.put(id("n", "large"), strings.Repeat("x", 15_000)), http.StatusOK)
+		wantStatus(t, s.do(http.MethodPut, "/memory/n/larger", putBody(strings.Repeat("x", 15_000))), http.StatusInsufficientStorage)
+		time.Sleep(2 * time.Second)
+		s.wantState("n", "botwired has refused writes: its disk has failed, or the room for them is used up. A write that it acknowledges is kept, and what it took before is safe.")
+		time.Sleep(10 * time.Second)
+		s.wantState("n", "")
 	})
 }
 

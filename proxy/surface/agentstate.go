@@ -151,7 +151,8 @@ const waitHere = "they wait here, durably, "
 func (f *facts) agentSentence(one *api.Finding) string {
 	switch one.Kind {
 	case "disk_failed", "writes_refused":
-		return "botwired takes no writes now: its disk has failed or is full. What it took before is safe."
+		// It stands on the answers of writes that are taken, too: a small one may fit where a large one has not.
+		return "botwired has refused writes: its disk has failed, or the room for them is used up. A write that it acknowledges is kept, and what it took before is safe."
 	case "upstream_down", "no_bucket", "upstream_degraded": // which of them changes within an outage, and what to do does not
 		if sick := f.status.Upstream.Sick; len(sick) > 0 {
 			var since time.Time
