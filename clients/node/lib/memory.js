@@ -2,6 +2,7 @@
 
 // Memory: the entries of one namespace, by key.
 const { randomUUID } = require("node:crypto");
+const { inspect } = require("node:util");
 const { addressOf, authorOf } = require("./address.js");
 const { entryOf, isFromBotwired, keysOf, pageOf, revisionOf, revisionsOf, tagOf, wrap, writtenOf } = require("./entries.js");
 const { BotwiredError, Conflict, Incomplete, Refused, Unavailable, Unsupported } = require("./errors.js");
@@ -144,7 +145,7 @@ class Memory {
   async append(key, text, options = {}) {
     checkOptions(options, ["separator"]);
     const { separator = "\n" } = options;
-    if (typeof text !== "string") throw new TypeError(`append takes a text, not ${JSON.stringify(text)}: change other values with update`);
+    if (typeof text !== "string") throw new TypeError(`append takes a text, not ${shown(text)}: change other values with update`);
     if (typeof separator !== "string" || [...separator].length > MOST_SEPARATOR) {
       throw new TypeError(`separator must be a text of at most ${MOST_SEPARATOR} characters`);
     }
@@ -167,7 +168,7 @@ class Memory {
    * @returns {Promise<any>}
    */
   async undo(key, to) {
-    const name = typeof to === "object" ? to.name : to;
+    const name = typeof to === "object" ? to?.name : to;
     if (to !== undefined && typeof name !== "string") throw new TypeError("no undo leads to this state: it has no name");
     const { answer: shown, wireKey } = await this.#states(key);
     if (shown.status === 404) throw new Refused(404, shown.detail);
@@ -277,8 +278,8 @@ class Memory {
     if (ifVersion === undefined) {
       throw new Unsupported("ifVersion is undefined: plain BotWire keeps no versions. Leave ifVersion out to write on no condition");
     }
-    if (ifVersion !== ABSENT && typeof ifVersion !== "string") {
-      throw new TypeError(`ifVersion must be an entry's version or ABSENT, not ${JSON.stringify(ifVersion)}`);
+    if (ifVersion !== ABSENT && !(typeof ifVersion === "string" && /^[ -~]*$/.test(ifVersion))) {
+      throw new TypeError(`ifVersion must be an entry's version or ABSENT, not ${shown(ifVersion)}`);
     }
     if (!this.#hasVersions) await this.#read(wireKey);
     if (!this.#hasVersions) throw new Unsupported("ifVersion needs a botwired: the server at this URL keeps no versions");
@@ -392,11 +393,19 @@ function conflict(key, answer, present, sent) {
   return new Conflict(`${JSON.stringify(key)} is not written: ${answer.detail}`, present?.version);
 }
 
+/**
+ * A value for people, also one that JSON does not have.
+ * @param {unknown} value
+ */
+function shown(value) {
+  return typeof value === "string" ? JSON.stringify(value) : inspect(value);
+}
+
 /** @param {Record<string, unknown>} times */
 function checkMilliseconds(times) {
   for (const [name, value] of Object.entries(times)) {
-    if (typeof value !== "number" || !(value >= 0) || (name === "wait" && value === Infinity)) {
-      throw new TypeError(`${name} must be a number of milliseconds, not ${JSON.stringify(value)}`);
+    if (typeof value !== "number" || !(value >= 0) || (name === "timeout" && value === 0) || (name === "wait" && value === Infinity)) {
+      throw new TypeError(`${name} must be a number of milliseconds, not ${shown(value)}`);
     }
   }
 }

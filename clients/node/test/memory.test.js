@@ -4,6 +4,7 @@
 const assert = require("node:assert/strict");
 const { once } = require("node:events");
 const { after, before, describe, test } = require("node:test");
+const { inspect } = require("node:util");
 
 const { ABSENT, Conflict, Incomplete, Memory, Refused, Unauthorized, Unavailable, Unsupported } = require("../index.js");
 const { daemon, selfhost } = require("./daemon.js");
@@ -92,6 +93,7 @@ test("conditions", async () => {
   await assert.rejects(memory.set("k", 3, { ifVersion: second.version }), (error) => error instanceof Conflict && error.version === undefined);
   await assert.rejects(memory.set("k", 3, { ifVersion: undefined }), Unsupported);
   await assert.rejects(memory.set("k", 3, { ifVersion: 3 }), /must be an entry's version or ABSENT, not 3/);
+  for (const ifVersion of [5n, '"1\r\nX: y"', '"\u{1f600}"', '"é"']) await assert.rejects(memory.set("k", 3, { ifVersion }), /must be an entry's version or ABSENT/);
   await assert.rejects(memory.delete("k", { ifVersion: ABSENT }), /nothing to delete/);
   assert.equal(await memory.has("k"), false);
 });
@@ -211,6 +213,9 @@ test("options that do not exist", async () => {
   assert.throws(() => new Memory("n", { baseUrl: "x" }), /there is no option baseUrl/);
   assert.throws(() => new Memory("n", "http://127.0.0.1:2689"), /options must be an object/);
   assert.throws(() => new Memory("n", { patience: "5" }), /patience must be a number of milliseconds, not "5"/);
+  for (const timeout of [0, NaN, 5n, null]) assert.throws(() => new Memory("n", { timeout }), { message: `timeout must be a number of milliseconds, not ${inspect(timeout)}` });
+  await assert.rejects(new Memory("n").append("k", 5n), /append takes a text, not 5n/);
+  await assert.rejects(new Memory("n").undo("k", null), /no undo leads to this state/);
   assert.throws(() => new Memory(""), /must not be empty/);
   assert.equal(await memory.has("k"), false);
 });

@@ -86,6 +86,12 @@ def test_a_time_that_is_no_number_of_seconds(kind: Any, argument: str, value: An
         kind("n", **{argument: value})
 
 
+@pytest.mark.parametrize("kind", [Memory, AsyncMemory])
+def test_an_attempt_in_no_time_is_refused(kind: Any) -> None:
+    with pytest.raises(ValueError, match="timeout must be a number of seconds, not 0"):
+        kind("n", timeout=0)
+
+
 def test_a_hasty_read_uses_up_no_other_ones_patience() -> None:
     unknown = refusal(503, "not known here, and upstream is unavailable")
     with pytest.raises(Unavailable, match="HTTP 503"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import math
 import re
 import threading
 import warnings
@@ -109,6 +110,15 @@ def test_waiting_for_upstream(memory: Any) -> None:
         memory.set("k", 1, wait=-1)
 
 
+@pytest.mark.parametrize("timeout", [math.inf, 1e300, 2**70])
+def test_a_timeout_without_an_end(kind: Any, server: Server, namespace: str, timeout: float) -> None:
+    memory = kind(namespace, base_url=server.url, timeout=timeout, patience=math.inf)
+    assert memory.set("k", 1).state == "pending"
+    assert memory.set("k", 2, wait=1e18).state == "settled"
+    assert memory.get("k") == 2
+    memory.close()
+
+
 def test_conditions(memory: Any) -> None:
     first = memory.set("k", 1, if_version=ABSENT)
     with pytest.raises(Conflict, match="'k' is not written") as conflict:
@@ -135,6 +145,11 @@ def test_conditions_that_are_none(memory: Any) -> None:
         memory.delete("k", if_version=None)
     with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT, not 3"):
         memory.set("k", 1, if_version=3)
+    for version in ('"1\r\nX: y"', '"\U0001f600"', '"é"'):
+        with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT"):
+            memory.set("k", 1, if_version=version)
+    with pytest.raises(TypeError, match="wait must be a number of seconds, not '1'"):
+        memory.set("k", 1, wait="1")
     with pytest.raises(ValueError, match="there would be nothing to delete"):
         memory.delete("k", if_version=ABSENT)
     assert not memory.exists("k")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from botwired._address import Address
-from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, state_after, url_of
+from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, state_after, timeout_of, url_of
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class AsyncTransport:
             await client.aclose()
 
     async def _attempt(self, request: Request) -> Answer | Lost:
-        timeout = self._timeout + request.wait
+        timeout = timeout_of(self._timeout, request)
         reading = Reading(timeout)
         try:
             async with self._client().stream(

@@ -25,6 +25,9 @@ MAX_BYTES = 64 << 20
 """How long an answer may be, so that a server cannot fill the caller's memory. The longest of botwired's are its lists
 of 10,000 entries, with a few MB."""
 
+_LONGEST_TIMEOUT = 1e9
+"""Seconds: no socket takes a timeout without an end."""
+
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -46,6 +49,11 @@ def _trust(address: Address) -> ssl.SSLContext | bool:
     if address.is_local and address.url.startswith("http:"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return True
+
+
+def timeout_of(timeout: float, request: Request) -> float:
+    """Return the seconds that an attempt may take."""
+    return min(timeout + request.wait, _LONGEST_TIMEOUT)
 
 
 def url_of(address: Address, request: Request) -> str:

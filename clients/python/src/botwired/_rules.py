@@ -44,6 +44,8 @@ _LIST_LIMIT = 1000
 _PAGE = 10_000
 """The daemon's own listing gives no more keys at a time."""
 _AUTHOR_LIMIT = 64
+_SENDABLE = re.compile("[ -~]*")
+"""What a header may have."""
 
 
 class Incomplete(UserWarning):
@@ -259,7 +261,7 @@ class Rules:
             return {}
         if if_version is None:
             raise Unsupported("if_version is None: plain BotWire keeps no versions. ANY writes on no condition")
-        if if_version is not ABSENT and not isinstance(if_version, str):
+        if if_version is not ABSENT and not (isinstance(if_version, str) and _SENDABLE.fullmatch(if_version)):
             raise TypeError(f"if_version must be an Entry's version or ABSENT, not {if_version!r}")
         if not self._has_versions:
             yield from self._read(wire_key)
@@ -303,8 +305,7 @@ def _prefer(wait: float | None) -> dict[str, str]:
     """Return the header that asks the daemon to wait for upstream (RFC 7240), in whole seconds."""
     if wait is None:
         return {}
-    if not wait >= 0 or math.isinf(wait):
-        raise ValueError(f"wait must be a number of seconds, not {wait!r}")
+    check_seconds(wait=wait)
     return {"prefer": f"wait={math.ceil(wait)}"}
 
 
@@ -359,7 +360,7 @@ def check_seconds(**times: float) -> None:
     for name, value in times.items():
         if not isinstance(value, (int, float)):
             raise TypeError(f"{name} must be a number of seconds, not {value!r}")
-        if not value >= 0:
+        if not value >= 0 or (name == "timeout" and value == 0) or (name == "wait" and math.isinf(value)):
             raise ValueError(f"{name} must be a number of seconds, not {value!r}")
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 
 from botwired._address import Address
-from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, state_after, url_of
+from botwired._http import UNLIMITED, Reading, headers_for, lost_by, options, state_after, timeout_of, url_of
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class Transport:
             self.close()
 
     def _attempt(self, request: Request) -> Answer | Lost:
-        timeout = self._timeout + request.wait
+        timeout = timeout_of(self._timeout, request)
         reading = Reading(timeout)
         try:
             with self._client().stream(
