@@ -41,8 +41,12 @@ test("an integer that a number cannot hold is a BigInt, and others are numbers",
 
 const inItself = [];
 inItself.push(inItself);
-let deep = [];
-for (let level = 0; level < 100_000; level++) deep = [deep];
+const nested = (levels) => {
+  let value = [];
+  for (let level = 1; level < levels; level++) value = [value];
+  return value;
+};
+test("the deepest value", () => assert.deepEqual(decode(encode(nested(500))), nested(500)));
 const refused = {
   bytes: new Uint8Array(1),
   "bytes in an object": { a: Buffer.from("x") },
@@ -54,7 +58,8 @@ const refused = {
   NaN: Number.NaN,
   "infinity in an array": [Infinity],
   "an array in itself": inItself,
-  "100,000 levels": deep,
+  "501 levels": nested(501),
+  "100,000 levels": nested(100_000),
 };
 
 for (const [name, words] of Object.entries(values.refused)) {

@@ -108,13 +108,23 @@ def test_a_member_of_an_enum_is_its_value(colour: Colour) -> None:
     assert encode(colour) == encode(colour.value)
 
 
+def nested(levels: int) -> list[object]:
+    """Return lists within lists."""
+    value: list[object] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_the_deepest_value() -> None:
+    assert decode(encode(nested(500))) == nested(500)
+    assert decode(encode({"a": nested(499)})) == {"a": nested(499)}
+
+
 def refused() -> dict[str, object]:
     """Return the values that the table names."""
     in_itself: list[object] = []
     in_itself.append(in_itself)
-    deep: list[object] = []
-    for _ in range(100_000):
-        deep = [deep]
     today = datetime.datetime(2027, 1, 31, tzinfo=datetime.timezone.utc)
     return {
         "bytes": b"x",
@@ -127,7 +137,8 @@ def refused() -> dict[str, object]:
         "NaN": math.nan,
         "infinity in an array": [math.inf],
         "an array in itself": in_itself,
-        "100,000 levels": deep,
+        "501 levels": nested(501),
+        "100,000 levels": nested(100_000),
     }
 
 

@@ -32,6 +32,9 @@ _REFUSED = {
 }
 """What to do with values that people try, by the type that json names: it may be anywhere in the value."""
 
+_MOST_LEVELS = 500
+"""json counts the calls that it is within, too: a caller hundreds of calls deep would read a deeper value as a str."""
+
 SURROGATE = re.compile("[\ud800-\udfff]")
 """A lone one: Python's str has no others."""
 
@@ -92,7 +95,7 @@ def _to_json(value: Any) -> str:
         raise ValueError(f"a value must be JSON: {e}") from None
     except RecursionError:
         raise ValueError("a value must be JSON, and this one is nested too deeply") from None
-    _check_keys(value)
+    _check(value)
     return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", joined(text))
 
 
@@ -103,15 +106,20 @@ def _reason(error: TypeError) -> str:
     return str(error)
 
 
-def _check_keys(value: Any) -> None:
-    """Refuse keys that are not str: json turns them into str, and they would not read back as they were."""
-    todo = [value]
+def _check(value: Any) -> None:
+    """Refuse keys that are not str, which json would turn into str, and a value that not everybody could read."""
+    todo = [(value, 0)]
     while todo:
-        value = todo.pop()
+        value, level = todo.pop()
         if isinstance(value, dict):
             for key in value:
                 if not isinstance(key, str):
                     raise TypeError(f"a dict's keys must be str: {key!r} would read back as a str")
-            todo.extend(value.values())
+            within = list(value.values())
         elif isinstance(value, list | tuple):
-            todo.extend(value)
+            within = list(value)
+        else:
+            continue
+        if level == _MOST_LEVELS:
+            raise ValueError(f"a value must be JSON, and this one is nested more than {_MOST_LEVELS} levels deep")
+        todo += [(each, level + 1) for each in within]
