@@ -108,7 +108,11 @@ class Documents {
       const names = namesOf(entry?.value);
       if (entry === undefined || names.length === 0) return entry;
       const text = join(await each(names, (name) => this.#memory.entry(this.#partKey(name))));
-      if (text !== undefined) return { ...entry, value: /** @type {unknown[]} */ (decode(`[${text}]`))[0] };
+      if (text !== undefined) {
+        const whole = decode(`[${text}]`);
+        if (!Array.isArray(whole)) throw new BotwiredError(`the parts of the value of ${JSON.stringify(key)} are no JSON together`);
+        return { ...entry, value: whole[0] };
+      }
       // Somebody has written another value meanwhile, which is read. Where it is the same one, its parts are missing.
       if (lost === entry.text) {
         throw new BotwiredError(

@@ -15,7 +15,8 @@ const INTEGER = /^-?(?:0|[1-9]\d*)$/;
 const FLOAT = /^-?\d+(?:\.\d+)?(?:e[+-]\d+)?$/;
 /** What JSON.parse would round or refuse, and Python reads. */
 const BEYOND_NUMBERS = /\d{16}|NaN|Infinity/;
-const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity/g;
+/** A string is none of its own: a long one exceeds what a regular expression can match with a choice for each character. */
+const TOKEN = /\\.|"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity/gs;
 
 /** Python reads and writes no longer integers. */
 const MOST_DIGITS = 4300;
@@ -74,7 +75,10 @@ function parsed(text) {
  */
 function parseExactly(text) {
   const mark = randomUUID();
+  let isInString = false;
   const marked = text.replace(TOKEN, (token) => {
+    if (token === '"') isInString = !isInString;
+    if (isInString) return token;
     const isOdd = /^(?:NaN|-?Infinity)$/.test(token) || (INTEGER.test(token) && !Number.isSafeInteger(Number(token)));
     return isOdd ? `"${mark}${token}"` : token;
   });

@@ -157,3 +157,13 @@ test("a long value whose tag a gateway drops is not deleted on no condition", as
   await assert.rejects(documents.remove("k"), /a gateway on the way drops/);
   assert.deepEqual(methods, ["GET"]);
 });
+
+test("parts that are no JSON together are no value", async () => {
+  const fetch = async (url) => {
+    const key = url.split("/").at(-1);
+    const value = key === "k" ? '{"botwired":"parts","parts":["a"]}' : '="cut of';
+    return new Response(JSON.stringify({ ...entry, key, value }));
+  };
+  const documents = new Documents(new Memory("n", { url: "http://127.0.0.1:4", fetch }), (name) => name);
+  await assert.rejects(documents.load("k"), (error) => error instanceof BotwiredError && /the parts of the value of "k" are no JSON/.test(error.message));
+});

@@ -32,6 +32,11 @@ for (const text of values.integers) {
   test(`${text} is read exactly`, () => assert.equal(encode(decode(text)), text));
 }
 
+test("a long text beside many digits", () => {
+  const value = ["1234567890123456", "x".repeat(16_000_000), '\\"'.repeat(1_000_000), 2n ** 64n];
+  assert.deepEqual(decode(encode(value)), value);
+});
+
 test("an integer that a number cannot hold is a BigInt, and others are numbers", () => {
   assert.deepEqual(decode("[9007199254740993,9007199254740991,1e+20]"), [9007199254740993n, 9007199254740991, 1e20]);
   assert.throws(() => encode({ n: 5n }), /at \.n: 5n would read back as a number: pass Number\(5n\)/);
