@@ -29,7 +29,7 @@ RECALLED, SHOWN = 3, 400  # texts that one turn recalls, and characters of each
 AWAY = (OSError, httpx.HTTPError, ValueError, TypeError)  # there is no daemon, or no answer, or none of a daemon's
 JSON, CACHED = "application/json", {"Cache-Control": "only-if-cached, max-stale"}
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # of these: the daemon has got nothing
-WORD = re.compile(r"\w{3,}")
+WORD, FOREIGN = re.compile(r"\w{3,}"), "the program at the daemon's address is not botwired"
 HALVES = {half: f"\\u{half:04x}" for half in range(0xD800, 0xE000)}  # of characters: tools may emit them
 ADDRESS = re.compile(r"at https?://([^/@\s]*@)?([\w.-]+|\[[\w.:]+\])(:\d{1,5})?(/[!-~]*)?", re.ASCII)
 HOLD = "import os, sys; print('at ' + os.environ['BOTWIRE_URL'], flush=True); sys.stdin.read()"
@@ -166,8 +166,8 @@ class Keeper:
             try:
                 self._write(namespace) if namespace else self.daemon.find()
             except Exception as e:  # of any kind: without this thread, turns would be lost
-                is_absent = isinstance(e, UNSENT) and "BOTWIRE_URL" in os.environ
-                why = (str(e) or repr(e)) + (": run `botwired serve`" if is_absent else "")
+                why = FOREIGN if isinstance(e, (ValueError, TypeError)) else str(e) or repr(e)  # its answer is none
+                why += ": run `botwired serve`" if isinstance(e, UNSENT) and "BOTWIRE_URL" in os.environ else ""
             with self._changed:
                 self._asked.pop(namespace, None)
                 self._trouble.pop(namespace, None)
@@ -196,7 +196,7 @@ class Keeper:
         status, answer, state = self.daemon.ask("PUT", path, {"value": text}, head)
         with self._changed:
             if answer.get("stored") is not True:  # another server's 200 keeps nothing
-                raise OSError(f"{answer.get('detail', 'no daemon has answered')} (HTTP {status})")
+                raise OSError(f"{answer.get('detail', FOREIGN)} (HTTP {status})")
             self._pages[namespace], self._said[namespace] = (key, text, 0, name), state
             self._size -= sum(len(lines.popleft()) for _ in range(count))
             if not lines:

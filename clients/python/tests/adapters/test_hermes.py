@@ -316,7 +316,8 @@ def test_another_server_keeps_no_turn(install: Install, fake: tuple[type[Fake], 
     turn(manager, 1, "a", "first")
     keeper = sys.modules[MODULE]._keepers[0]
     wait_for(lambda: keeper._trouble)
-    assert "Memory state: this turn is not written yet" in turn(manager, 2, "c", "second")
+    said = turn(manager, 2, "c", "second")
+    assert "Memory state: this turn is not written yet (the program at the daemon's address is not botwired" in said
     handler.stored = Fake.stored
     manager.shutdown_all()
     assert [json.loads(line)["assistant"] for line in handler.put[-1][1].splitlines()] == ["first", "second"]
