@@ -74,11 +74,18 @@ func (r *rig) letters() (out []letter) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	histories := make(map[journal.ID][]journal.Past)
 	for _, l := range slices.Backward(lost) {
-		versions, err := r.journal.History.Of(l.ID, 1000)
+		versions, known := histories[l.ID]
+		if !known {
+			if versions, err = r.journal.History.Of(l.ID, 1000); err != nil {
+				r.t.Fatal(err)
+			}
+			histories[l.ID] = versions
+		}
 		at := slices.IndexFunc(versions, func(v journal.Past) bool { return v.Seq == l.Seq })
-		if err != nil || at < 0 {
-			r.t.Fatalf("%+v is not in the history of its entry, %v", l, err)
+		if at < 0 {
+			r.t.Fatalf("%+v is not in the history of its entry", l)
 		}
 		out = append(out, letter{string(l.State), l.Shown, l.Op, versions[at].Value})
 	}
