@@ -190,8 +190,8 @@ class Memory {
   async keys(prefix = "") {
     const { answer } = await this.#exchange({ method: "GET", path: `/memory/${this.#wireNamespace}?limit=${LIST_LIMIT}` });
     if (answer.status !== 200) throw new Refused(answer.status, answer.detail);
-    const found = keysOf(answer);
-    if (found.length >= LIST_LIMIT) found.push(...(await this.#more(new Set(found))));
+    let found = keysOf(answer);
+    if (found.length >= LIST_LIMIT) found = [...found, ...(await this.#more(new Set(found)))];
     else if (answer.headers.has("botwired-list")) this.#warn();
     const names = [];
     for (const wireKey of found) {

@@ -102,6 +102,13 @@ for (const page of [{}, { entries: {} }, { entries: [null] }, { entries: [{ op: 
   });
 }
 
+test("more keys than a call has room for arguments", async () => {
+  const rows = (count) => Array.from({ length: count }, (_, n) => ({ key: `k${n}`, bytes: 1, updated_at: 1 }));
+  const bodies = [{ namespace: "n", count: 1000, keys: rows(1000) }, { entries: rows(200_000), next: null, complete: true }];
+  const fetch = async () => new Response(JSON.stringify(bodies.shift()), { headers: { "cache-status": "botwired; hit" } });
+  assert.equal((await new Memory("n", { url: "http://127.0.0.1:4", fetch }).keys()).length, 200_000);
+});
+
 test("a reason in FastAPI's words", async () => {
   await assert.rejects(memoryOf('{"detail":[{"type":"string_type"}]}', { status: 422 }).set("k", 1), /string_type/);
 });
