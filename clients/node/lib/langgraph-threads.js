@@ -54,16 +54,16 @@ class Threads {
   }
 
   /**
-   * The checkpoints that are wanted, whole, the newest first.
+   * The checkpoints that `choose` takes of all, whole, the newest first. It is called again if the thread has changed meanwhile.
    * @param {string} threadId
    * @param {string} namespace
-   * @param {(kept: Kept) => boolean} isWanted
+   * @param {(all: Kept[]) => Kept[]} choose
    */
-  async read(threadId, namespace, isWanted) {
+  async read(threadId, namespace, choose) {
     let lost = "";
     for (;;) {
       const entry = await this.#memory.entry(join([ROOT, threadId, namespace]));
-      const wanted = threadOf(entry?.value, threadId).checkpoints.filter(isWanted);
+      const wanted = choose(threadOf(entry?.value, threadId).checkpoints);
       const isWhole = await each(wanted.flatMap(textsOf), (text) => this.#complete(threadId, text));
       if (!isWhole.includes(false)) return wanted;
       // Somebody has written the thread anew meanwhile, or else:

@@ -35,7 +35,7 @@ module.exports = function langgraph({ BaseCheckpointSaver, BaseStore, WRITES_IDX
       if (config.configurable?.thread_id === undefined) return undefined;
       const { threadId, namespace } = placeOf(config);
       const wanted = getCheckpointId(config);
-      const [kept] = await this.#threads.read(threadId, namespace, firstOf(({ id }) => !wanted || id === wanted));
+      const [kept] = await this.#threads.read(threadId, namespace, (all) => all.filter(({ id }) => !wanted || id === wanted).slice(0, 1));
       return kept === undefined ? undefined : this.#tuple(threadId, namespace, kept);
     }
 
@@ -44,7 +44,8 @@ module.exports = function langgraph({ BaseCheckpointSaver, BaseStore, WRITES_IDX
       const last = before && getCheckpointId(before);
       const wanted = getCheckpointId(config);
       for (const [threadId, namespace] of await this.#places(config)) {
-        const found = await this.#threads.read(threadId, namespace, ({ id }) => (!wanted || id === wanted) && (!last || id < last));
+        const isWanted = (/** @type {Kept} */ { id }) => (!wanted || id === wanted) && (!last || id < last);
+        const found = await this.#threads.read(threadId, namespace, (all) => all.filter(isWanted));
         for (const kept of found) {
           if (limit <= 0) return;
           const tuple = await this.#tuple(threadId, namespace, kept);
@@ -232,20 +233,6 @@ module.exports = function langgraph({ BaseCheckpointSaver, BaseStore, WRITES_IDX
 
   return { CheckpointSaver, Store };
 };
-
-/**
- * A filter that is true for the first only.
- * @param {(kept: Kept) => boolean} isWanted
- */
-function firstOf(isWanted) {
-  let isFound = false;
-  /** @type {(kept: Kept) => boolean} */
-  return (kept) => {
-    const isFirst = !isFound && isWanted(kept);
-    isFound ||= isFirst;
-    return isFirst;
-  };
-}
 
 /** @param {Framework.CheckpointTuple["config"]} config */
 function placeOf({ configurable = {} }) {

@@ -90,6 +90,30 @@ test("a state of any length, and no part is left behind", async () => {
   assert.deepEqual(await memory.keys(), []);
 });
 
+test("a thread that another process writes anew while its parts are read is read anew", async () => {
+  const memory = newMemory();
+  const config = { configurable: { ...thread.configurable, checkpoint_ns: "" } };
+  const noise = () => Array.from({ length: 20_000 }, () => Math.random().toString(36)).join("");
+  const put = (id, said) => {
+    const checkpoint = { v: 4, id, ts: "", channel_values: { said }, channel_versions: {}, versions_seen: {} };
+    return new CheckpointSaver(new Memory(memory.namespace)).put(config, checkpoint, { source: "loop", step: 1, parents: {} }, {});
+  };
+  let isBehind = true;
+  class Slow extends Memory {
+    async entry(key) {
+      if (isBehind && key.includes("~parts")) {
+        isBehind = false;
+        await put("2", "newer");
+      }
+      return super.entry(key);
+    }
+  }
+  await put("1", noise());
+  const found = await new CheckpointSaver(new Slow(memory.namespace)).getTuple(config);
+  assert.equal(isBehind, false);
+  assert.equal(found?.checkpoint.channel_values.said, "newer");
+});
+
 test("tasks that write to one thread at once lose nothing", async () => {
   const memory = newMemory();
   const saver = new CheckpointSaver(memory);
