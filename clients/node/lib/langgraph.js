@@ -147,7 +147,7 @@ module.exports = function langgraph({ BaseCheckpointSaver, BaseStore, WRITES_IDX
     const all = new Map(writes.map((write) => [`${write.task} ${write.index}`, write]));
     for (const write of news) {
       const name = `${write.task} ${write.index}`;
-      if (write.index < 0 || !all.has(name)) all.set(name, write);
+      if (write.index < 0 || !all.has(name)) all.set(name, { ...write }); // a further attempt needs the whole value
     }
     const key = (/** @type {Write} */ { path, task, index }) => writesSortKey(path, task, index);
     return [...all.values()].sort((one, other) => compareWritesSortKeys(key(one), key(other)));

@@ -90,28 +90,50 @@ test("a state of any length, and no part is left behind", async () => {
   assert.deepEqual(await memory.keys(), []);
 });
 
-test("a thread that another process writes anew while its parts are read is read anew", async () => {
-  const memory = newMemory();
+describe("two processes and a thread that goes into parts", () => {
   const config = { configurable: { ...thread.configurable, checkpoint_ns: "" } };
-  const noise = () => Array.from({ length: 20_000 }, () => Math.random().toString(36)).join("");
-  const put = (id, said) => {
+  const noise = Array.from({ length: 20_000 }, () => Math.random().toString(36)).join("");
+  const put = (memory, id, said) => {
     const checkpoint = { v: 4, id, ts: "", channel_values: { said }, channel_versions: {}, versions_seen: {} };
-    return new CheckpointSaver(new Memory(memory.namespace)).put(config, checkpoint, { source: "loop", step: 1, parents: {} }, {});
+    return new CheckpointSaver(memory).put(config, checkpoint, { source: "loop", step: 1, parents: {} }, {});
   };
-  let isBehind = true;
-  class Slow extends Memory {
-    async entry(key) {
-      if (isBehind && key.includes("~parts")) {
-        isBehind = false;
-        await put("2", "newer");
+
+  /** A memory in which another process does something before the first request for a part. */
+  function overtaken(namespace, other) {
+    let isBehind = true;
+    const first = async (key) => {
+      if (!isBehind || !key.includes("~parts")) return;
+      isBehind = false;
+      await other(new Memory(namespace, { url: process.env.BOTWIRE_URL.replace("127.0.0.1", "localhost") })); // it takes no turns with this one
+    };
+    return new (class extends Memory {
+      async entry(key) {
+        await first(key);
+        return super.entry(key);
       }
-      return super.entry(key);
-    }
+      async set(key, value) {
+        await first(key);
+        return super.set(key, value);
+      }
+    })(namespace);
   }
-  await put("1", noise());
-  const found = await new CheckpointSaver(new Slow(memory.namespace)).getTuple(config);
-  assert.equal(isBehind, false);
-  assert.equal(found?.checkpoint.channel_values.said, "newer");
+
+  test("who reads it while the other writes it anew gets the newer one", async () => {
+    const { namespace } = newMemory();
+    await put(new Memory(namespace), "1", noise);
+    const reader = overtaken(namespace, (other) => put(other, "2", "newer"));
+    const found = await new CheckpointSaver(reader).getTuple(config);
+    assert.equal(found?.checkpoint.channel_values.said, "newer");
+  });
+
+  test("who adds long writes while the other adds one loses none", async () => {
+    const { namespace } = newMemory();
+    const at = await put(new Memory(namespace), "1", "short");
+    const writer = overtaken(namespace, (other) => new CheckpointSaver(other).putWrites(at, [["said", "short"]], "other"));
+    await new CheckpointSaver(writer).putWrites(at, [["said", noise]], "this");
+    const { pendingWrites } = await new CheckpointSaver(new Memory(namespace)).getTuple(config);
+    assert.deepEqual(pendingWrites.map(([task, , value]) => [task, value.length]), [["other", 5], ["this", noise.length]]);
+  });
 });
 
 test("tasks that write to one thread at once lose nothing", async () => {
