@@ -12,6 +12,7 @@
 const { randomBytes } = require("node:crypto");
 const { BotwiredError, Conflict } = require("./errors.js");
 const { isObject } = require("./http.js");
+const { Contention } = require("./retry.js");
 const { decode, encode } = require("./values.js");
 
 /** @import { Entry, Memory } from "../index.js" */
@@ -22,6 +23,8 @@ const PART_CHARS = 90_000;
 const MARK = "=";
 /** How many requests one call makes at the same time. */
 const AT_ONCE = 8;
+/** How long a delete is tried again that others are faster with, in milliseconds. */
+const CONTENDED = 30_000;
 
 /**
  * Compact JSON of any value.
@@ -147,14 +150,16 @@ class Documents {
    * @param {string} key
    */
   async remove(key) {
+    const contention = new Contention(key, CONTENDED);
     for (;;) {
       const entry = await this.#memory.entry(key);
       if (entry === undefined) return;
       try {
         await this.#memory.delete(key, entry.version === undefined ? {} : { ifVersion: entry.version });
       } catch (error) {
-        if (error instanceof Conflict) continue;
-        throw error;
+        if (!(error instanceof Conflict)) throw error;
+        await contention.pauseAfter(error);
+        continue;
       }
       await drop(this.#memory, namesOf(entry.value).map(this.#partKey));
       return;

@@ -7,6 +7,7 @@ const path = require("node:path");
 const { beforeEach, test } = require("node:test");
 
 const botwired = require("../index.js");
+const { Documents } = require("../lib/parts.js");
 const { contacts } = require("../lib/retry.js");
 const time = require("../lib/time.js");
 
@@ -151,4 +152,29 @@ test("50 updates wait for their turns, and no daemon answers: they fail together
     assert.ok(failed.every(({ reason }) => reason instanceof botwired.Unavailable));
     assert.equal(Math.round(now), 30_000);
   }
+});
+
+test("an update behind one that takes long has the whole patience, whatever has failed meanwhile", async () => {
+  const script = new Script();
+  const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+  script.answers = ["found 5"];
+  const slow = memory.update("k", async (n) => {
+    script.answers = ["cut off"];
+    await assert.rejects(memory.get("other"), botwired.Unavailable);
+    now += 2000;
+    script.answers = ["busy", "found 5", "stored"];
+    return n;
+  });
+  assert.deepEqual(await Promise.all([slow, memory.update("k", (n) => n + 1)]), [5, 6]);
+});
+
+test("a long value that others write again and again is not deleted for ever", async () => {
+  let requests = 0;
+  const fetch = async (url, { method }) => {
+    if (requests++ > 10_000) throw new Error("for ever");
+    const { status, headers, body } = method === "DELETE" ? answers.unmet : answers["found 5"];
+    return new Response(JSON.stringify(body), { status, headers: { ...headers, etag: `"${requests}-x"` } });
+  };
+  const documents = new Documents(new botwired.Memory("n", { url: URL_OF_ALL, fetch }), (name) => name);
+  await assert.rejects(documents.remove("k"), (error) => error instanceof botwired.Unavailable && /"k" was not changed: in \d+ attempts over 30 s/.test(error.message));
 });
