@@ -33,8 +33,8 @@ const MAYBE_DONE = new Set([502, 504]);
  * wait once, too.
  * @typedef {object} Contact
  * @property {boolean} isMade the server has answered this process
- * @property {{ since: number, at: number, error: Error } | undefined} [failure] the latest call that has spent its whole patience, if
- *   no answer has ended one since: when it began, and when it gave up
+ * @property {{ since: number, at: number, error: Error } | undefined} [failure] the latest call that has spent its whole patience, or
+ *   found no server, if no answer has ended one since: when it began, and when it gave up
  * @property {number | undefined} [outageSince] when the first read began that upstream could not answer, until a later one has had
  *   upstream's answer
  */
@@ -61,7 +61,7 @@ function contactOf(server) {
  * @param {number} patience
  * @param {string} server
  * @param {number} called when the call was made: one that has waited for its turn has waited for the server, too, if the call
- *   before it has just spent its patience. Many such calls do not fail one after another
+ *   before it has just failed so. Many such calls do not fail one after another
  */
 async function exchange(send, request, patience, server, called) {
   const contact = contactOf(server);
@@ -100,7 +100,7 @@ async function exchange(send, request, patience, server, called) {
     const wanted = answer === undefined ? 0 : retryAfter(answer);
     if (left <= 0 || (answer !== undefined && wanted > left && (answer.status === 429 || pendingIn(answer) !== ""))) {
       const error = unavailable(attempt, isAbsent, limit - Math.max(left, 0), server, kept);
-      if (left <= 0 && limit >= patience && kept === "") contact.failure = { since: contact.failure?.since ?? began, at: time.now(), error };
+      if (left <= 0 && (isAbsent || limit >= patience) && kept === "") contact.failure = { since: began, at: time.now(), error };
       throw error;
     }
     await time.sleep(Math.min(left, Math.max(wanted, pause * (0.5 + Math.random() / 2))));

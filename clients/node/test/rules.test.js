@@ -154,19 +154,54 @@ test("50 updates wait for their turns, and no daemon answers: they fail together
   }
 });
 
-test("an update behind one that takes long has the whole patience, whatever has failed meanwhile", async () => {
+test("50 updates wait for their turns, and there is no daemon: they fail together, at once", async () => {
   const script = new Script();
   const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
-  script.answers = ["found 5"];
-  const slow = memory.update("k", async (n) => {
-    script.answers = ["cut off"];
-    await assert.rejects(memory.get("other"), botwired.Unavailable);
-    now += 2000;
-    script.answers = ["busy", "found 5", "stored"];
-    return n;
-  });
-  assert.deepEqual(await Promise.all([slow, memory.update("k", (n) => n + 1)]), [5, 6]);
+  script.answers = ["not connected"];
+  const failed = await updates(memory, (n = 0) => n + 1);
+  assert.ok(failed.every(({ reason }) => reason instanceof botwired.Unavailable && reason.message.startsWith("there is no botwired at")));
+  assert.equal(Math.round(now), 500);
 });
+
+test("an update behind one that is durable and not confirmed has its own patience", async () => {
+  const script = new Script();
+  const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+  script.answers = ["found 5", ...Array(11).fill("not confirmed"), "found 6", "stored"];
+  const [first, second] = await Promise.allSettled([memory.update("k", (n) => n + 1), memory.update("k", (n) => n + 1)]);
+  assert.match(first.reason.message, /the write is durable in the daemon, and pending/);
+  assert.equal(second.value, 7);
+});
+
+test("an update behind a hastier one that fails has what is left of its own patience", async () => {
+  const script = new Script();
+  const [hasty, patient] = [5000, 30_000].map((patience) => new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch, patience }));
+  script.answers = ["found 5"];
+  const slow = hasty.update("k", (n) => {
+    now += 40_000;
+    script.answers = ["busy"];
+    return n + 1;
+  });
+  const done = await Promise.allSettled([slow, patient.update("k", (n) => n + 1)]);
+  assert.deepEqual(done.map(({ status }) => status), ["rejected", "rejected"]);
+  assert.equal(Math.round(now), 70_000);
+});
+
+for (const [name, goOn] of [["a while ago", () => (now += 2000)], ["and an answer has come since", (memory) => memory.get("k")]]) {
+  test(`an update behind one that takes long has the whole patience if another call has failed meanwhile, ${name}`, async () => {
+    const script = new Script();
+    const memory = new botwired.Memory("n", { url: URL_OF_ALL, fetch: script.fetch });
+    script.answers = ["found 5"];
+    const slow = memory.update("k", async (n) => {
+      script.answers = ["cut off"];
+      await assert.rejects(memory.get("k"), botwired.Unavailable);
+      script.answers = ["found 5"];
+      await goOn(memory);
+      script.answers = ["busy", "found 5", "stored"];
+      return n;
+    });
+    assert.deepEqual(await Promise.all([slow, memory.update("k", (n) => n + 1)]), [5, 6]);
+  });
+}
 
 test("a long value that others write again and again is not deleted for ever", async () => {
   let requests = 0;

@@ -222,6 +222,74 @@ def test_50_updates_fail_together_where_no_daemon_answers(clock: Clock, answer: 
     assert clock.now == pytest.approx(30)
 
 
+def test_50_updates_fail_together_and_at_once_where_no_daemon_is(clock: Clock) -> None:
+    script = Script(clock)
+    script.requests, script.answers = [], ["not connected"]
+    failed = asyncio.run(fifty_updates(async_memory(script), lambda n: n + 1))
+    assert {type(error) for error in failed} == {botwired.Unavailable}
+    assert all(str(error).startswith("there is no botwired at") for error in failed)
+    assert clock.now == pytest.approx(0.5)
+
+
+def test_an_update_behind_one_that_is_durable_and_not_confirmed_has_its_own_patience(clock: Clock) -> None:
+    async def run() -> list[Any]:
+        script = Script(clock)
+        memory = async_memory(script)
+        script.requests, script.answers = [], ["found 5", *["not confirmed"] * 11, "found 6", "stored"]
+        calls = [memory.update("k", lambda n: n + 1) for _ in range(2)]
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    first, second = asyncio.run(run())
+    assert "the write is durable in the daemon, and pending" in str(first)
+    assert second == 7
+
+
+def test_an_update_behind_a_hastier_one_that_fails_has_what_is_left_of_its_own_patience(clock: Clock) -> None:
+    async def run() -> list[Any]:
+        script = Script(clock)
+        http = httpx.AsyncClient(transport=httpx.MockTransport(script))
+        hasty, patient = (AsyncMemory("n", URL, http=http, patience=patience) for patience in (5, 30))
+        script.requests, script.answers = [], ["found 5"]
+
+        async def slow(n: int) -> int:
+            await asyncio.sleep(0)  # the other one asks
+            clock.now += 40
+            script.answers = ["busy"]
+            return n + 1
+
+        calls = [hasty.update("k", slow), patient.update("k", lambda n: n + 1)]
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    assert [type(error) for error in asyncio.run(run())] == [botwired.Unavailable] * 2
+    assert clock.now == pytest.approx(70)
+
+
+@pytest.mark.parametrize("since", ["a while", "an answer"])
+def test_an_update_behind_one_that_takes_long_has_the_whole_patience_if_another_call_has_failed(
+    clock: Clock, since: str
+) -> None:
+    async def run() -> list[Any]:
+        script = Script(clock)
+        memory = async_memory(script)
+        script.requests, script.answers = [], ["found 5"]
+
+        async def slow(n: int) -> int:
+            script.answers = ["cut off"]
+            with pytest.raises(botwired.Unavailable):
+                await memory.get("k")
+            script.answers = ["found 5"]
+            if since == "a while":
+                clock.now += 2
+            else:
+                await memory.get("k")
+            script.answers = ["busy", "found 5", "stored"]
+            return n
+
+        return list(await asyncio.gather(memory.update("k", slow), memory.update("k", lambda n: n + 1)))
+
+    assert asyncio.run(run()) == [5, 6]
+
+
 def test_the_patience_of_a_thread_that_waits_for_its_turn_counts_from_its_call(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

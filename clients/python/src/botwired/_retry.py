@@ -45,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Failure:
-    """A call that has spent its whole patience: when it began, and when it gave up."""
+    """A call that has spent its whole patience, or found no server: when it began, and when it gave up."""
 
     since: float
     at: float
@@ -59,7 +59,7 @@ class Contact:
     is_made: bool = False
     """The server has answered this process."""
     failure: Failure | None = None
-    """The latest call that has spent its whole patience, if no answer has ended one since."""
+    """The latest call that has failed so, if no answer has ended one since."""
     outage_since: float | None = None
     """When the first read began that upstream could not answer. None: a later one has had an answer of upstream's."""
 
@@ -86,7 +86,7 @@ def exchange(
     Reads that only upstream could answer wait out the beginning of an outage. Later ones fail at once.
     The latest attempt decides how long the call lasts. A daemon that has answered and restarts has the whole patience.
     A call that has waited for its turn since `called` has waited for the server, too, if the call before it has just
-    spent its patience. Many such calls do not fail one after another.
+    failed so. Many such calls do not fail one after another.
     It ends with an answer of 2xx, 404 or 412, or raises the error for any other.
     """
     began, failure = now(), contact.failure
@@ -123,8 +123,8 @@ def exchange(
         is_told = isinstance(attempt, Answer) and (attempt.status == 429 or _pending_in(attempt) != "")
         if left <= 0 or (is_told and wanted > left):
             error = _unavailable(attempt, is_absent, limit - max(left, 0), server, kept)
-            if left <= 0 and limit >= patience and not kept:
-                contact.failure = Failure(contact.failure.since if contact.failure else began, now(), error)
+            if left <= 0 and (is_absent or limit >= patience) and not kept:
+                contact.failure = Failure(began, now(), error)
             raise error from (attempt.error if isinstance(attempt, Lost) else None)
         yield Sleep(min(left, max(wanted, pause * random.uniform(0.5, 1))))
         pause = min(pause * 2, _LONGEST_PAUSE)
