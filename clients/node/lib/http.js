@@ -63,7 +63,7 @@ class ServerAnswer {
   /** @returns {unknown} */
   #parsed() {
     try {
-      return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(this.body));
+      return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(this.body));
     } catch {
       return undefined;
     }

@@ -7,7 +7,7 @@ const { createServer } = require("node:net");
 const { test } = require("node:test");
 const { gzipSync } = require("node:zlib");
 
-const { BotwiredError, Memory, Refused, Unavailable } = require("../index.js");
+const { BotwiredError, Incomplete, Memory, Refused, Unavailable } = require("../index.js");
 const { Documents } = require("../lib/parts.js");
 
 const entry = { namespace: "n", key: "k", value: "v", created_at: 1, updated_at: 2 };
@@ -31,7 +31,7 @@ const memoryOf = (body, init) => new Memory("n", { url: "http://127.0.0.1:4", fe
 
 test("a body that never ends counts as no answer", { timeout: 20_000 }, async (t) => {
   const url = await serve(t, (socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n   "));
-  await assert.rejects(new Memory("n", { url, timeout: 300, patience: 100 }).get("k"), (error) => error instanceof Unavailable && error.message.includes("the answer did not end within 0.3 s"));
+  await assert.rejects(new Memory("n", { url, timeout: 300, patience: 100 }).get("k"), (error) => error instanceof Unavailable && error.message.startsWith(`no answer from ${url} for 0.1 s: the answer did not end within 0.3 s`));
 });
 
 test("a body that is too long is not kept", { timeout: 20_000 }, async (t) => {
@@ -88,25 +88,50 @@ for (const [name, body] of [
   ["no number", JSON.stringify({ ...entry, created_at: "1" })],
   ["a lone surrogate", JSON.stringify({ ...entry, value: "\ud800" })],
   ["a value that is no text", JSON.stringify({ ...entry, value: 1 })],
-  ["no UTF-8", Buffer.from('{"value":"\xff"}', "latin1")],
+  ["no UTF-8", Buffer.from(JSON.stringify({ ...entry, value: "\xff" }), "latin1")],
+  ["nothing", null],
 ]) {
   test(`JSON with ${name}`, () => assert.rejects(memoryOf(body).get("k"), (error) => error.constructor === BotwiredError && /not one of BotWire's/.test(error.message)));
 }
 
-for (const page of [{}, { entries: {} }, { entries: [null] }, { entries: [{ op: "put" }] }]) {
-  test(`the page of keys ${JSON.stringify(page)} is no daemon's`, async () => {
-    const full = { namespace: "n", count: 1000, keys: Array.from({ length: 1000 }, (_, n) => ({ key: `k${n}`, bytes: 1, updated_at: 1 })) };
-    const answers = [new Response(JSON.stringify(full), { headers: { "cache-status": "botwired; hit" } }), new Response(JSON.stringify(page))];
-    const memory = new Memory("n", { url: "http://127.0.0.1:4", fetch: async () => answers.shift() });
-    await assert.rejects(memory.keys(), (error) => error.constructor === BotwiredError && /not one of BotWire's/.test(error.message));
+const rowsOf = (count) => Array.from({ length: count }, (_, n) => ({ key: `k${n}`, bytes: 1, updated_at: 1 }));
+
+/** A memory whose namespace has at least 1,000 keys, and a daemon that answers with these pages of them. */
+function pagesOf(...pages) {
+  const first = { namespace: "n", count: 1000, keys: rowsOf(1000) };
+  const answers = [new Response(JSON.stringify(first), { headers: { "cache-status": "botwired; hit" } }), ...pages.map(([body, init]) => new Response(JSON.stringify(body), init))];
+  return new Memory("n", { url: "http://127.0.0.1:4", fetch: async () => answers.shift() });
+}
+
+const more = [{ key: "k7", op: "put" }, { key: "new", op: "put" }, { key: "old", op: "delete" }];
+for (const [name, pages, found, warns] of [
+  ["has all", [[{ entries: more, next: "new", complete: true }], [{ entries: [{ key: "z", op: "put" }], next: null, complete: true }]], ["new", "z"], false],
+  ["may lack some", [[{ entries: more, next: null, complete: false }]], ["new"], true],
+  ["is not there", [[{ detail: "Not Found" }, { status: 404 }]], [], true],
+]) {
+  test(`the daemon's list of further keys ${name}`, async (t) => {
+    const emitWarning = t.mock.method(process, "emitWarning", () => {});
+    const keys = await pagesOf(...pages).keys();
+    assert.deepEqual(keys.slice(1000), found);
+    assert.deepEqual(emitWarning.mock.calls.map(({ arguments: [warning] }) => warning instanceof Incomplete), warns ? [true] : []);
   });
 }
 
+for (const page of [{}, { entries: {} }, { entries: [null] }, { entries: [{ op: "put" }] }]) {
+  test(`the page of keys ${JSON.stringify(page)} is no daemon's`, async () => {
+    await assert.rejects(pagesOf([page]).keys(), (error) => error.constructor === BotwiredError && /not one of BotWire's/.test(error.message));
+  });
+}
+
+test("a list that may lack keys", async (t) => {
+  const emitWarning = t.mock.method(process, "emitWarning", () => {});
+  const memory = memoryOf(JSON.stringify({ namespace: "n", count: 1, keys: rowsOf(1) }), { headers: { "botwired-list": "incomplete" } });
+  assert.deepEqual(await memory.keys(), ["k0"]);
+  assert.match(emitWarning.mock.calls[0].arguments[0].message, /the list of "n" may lack keys/);
+});
+
 test("more keys than a call has room for arguments", async () => {
-  const rows = (count) => Array.from({ length: count }, (_, n) => ({ key: `k${n}`, bytes: 1, updated_at: 1 }));
-  const bodies = [{ namespace: "n", count: 1000, keys: rows(1000) }, { entries: rows(200_000), next: null, complete: true }];
-  const fetch = async () => new Response(JSON.stringify(bodies.shift()), { headers: { "cache-status": "botwired; hit" } });
-  assert.equal((await new Memory("n", { url: "http://127.0.0.1:4", fetch }).keys()).length, 200_000);
+  assert.equal((await pagesOf([{ entries: rowsOf(200_000), next: null, complete: true }]).keys()).length, 200_000);
 });
 
 test("a reason in FastAPI's words", async () => {
@@ -137,6 +162,19 @@ test("a part of a millisecond", { timeout: 20_000 }, async (t) => {
   assert.equal(await memory.get("k"), "v");
   await memory.set("k", "v", { wait: 0.5 });
 });
+
+test("a time without an end", { timeout: 20_000 }, async (t) => {
+  const url = await serve(t, (socket) => socket.end(`HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n${JSON.stringify(entry)}`));
+  assert.equal(await new Memory("n", { url, timeout: Infinity, patience: Infinity }).get("k"), "v");
+  await assert.rejects(new Memory("n", { url }).set("k", "v", { wait: Infinity }), /wait must be a number of milliseconds/);
+});
+
+test("an attempt waits for as long as the daemon may wait for upstream", { timeout: 20_000 }, async (t) => {
+  const url = await serve(t, (socket) => setTimeout(() => socket.end(`HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n${JSON.stringify({ ...entry, stored: true })}`), 500));
+  await new Memory("n", { url, timeout: 100, patience: 1 }).set("k", "v", { wait: 10_000 });
+});
+
+test("a delete that the answer does not confirm", () => assert.rejects(memoryOf(JSON.stringify(entry)).delete("k"), /not one of BotWire's/));
 
 test("the error of a fetch of the caller's own is the cause", async () => {
   const failed = new Error("no certificate for this host");
