@@ -1,8 +1,6 @@
 "use strict";
 
 // Where the memory is, with which token it is asked, and by which name the program goes.
-const { LONE_SURROGATE } = require("./values.js");
-
 const DEFAULT_URL = "http://127.0.0.1:2689";
 const AUTHOR_LIMIT = 64;
 
@@ -64,7 +62,7 @@ function bearer(token) {
  */
 function authorOf(author, isLocal) {
   if (author !== undefined) {
-    if (typeof author !== "string" || !/^(?:[^\p{C}\p{Z}]| ){1,64}$/u.test(author) || LONE_SURROGATE.test(author)) {
+    if (typeof author !== "string" || !/^(?:[^\p{C}\p{Z}]| ){1,64}$/u.test(author)) {
       throw new TypeError(`author must have 1 to ${AUTHOR_LIMIT} printable characters, not ${JSON.stringify(author)}`);
     }
     return author;

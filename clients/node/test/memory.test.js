@@ -7,6 +7,7 @@ const { after, before, describe, test } = require("node:test");
 const { inspect } = require("node:util");
 
 const { ABSENT, Conflict, Incomplete, Memory, Refused, Unauthorized, Unavailable, Unsupported } = require("../index.js");
+const { authorOf } = require("../lib/address.js");
 const { daemon, selfhost } = require("./daemon.js");
 
 const server = daemon();
@@ -222,11 +223,21 @@ test("options that do not exist", async () => {
 
 test("authors", async () => {
   for (const author of ["", "x".repeat(65), "a\nb", "\ud800"]) assert.throws(() => newMemory({ author }), /1 to 64 printable characters/);
-  process.env.BOTWIRED_AUTHOR = "of the\nenvironment";
+  process.env.BOTWIRED_AUTHOR = " of the\nenvironment ";
   const memory = newMemory();
   delete process.env.BOTWIRED_AUTHOR;
   await memory.set("k", 1);
   assert.equal((await memory.history("k"))[0].author, "of the?environment");
+});
+
+test("the name of a script, which no other machine learns", (t) => {
+  const [program, script] = process.argv;
+  t.after(() => (process.argv[1] = script));
+  for (const [each, name] of [["/agents/planner.mjs", "planner"], ["/agents/planner/index.js", "planner"], ["C:\\agents\\planner.ts", "planner"], [undefined, ""]]) {
+    process.argv = [program, ...(each === undefined ? [] : [each])];
+    assert.equal(authorOf(undefined, true), name);
+    assert.equal(authorOf(undefined, false), "");
+  }
 });
 
 test("URLs, and errors that do not show the token", () => {
