@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
@@ -186,6 +187,7 @@ func (d *daemon) serve(adjust ...func(*mcp.Options)) *mcp.Server {
 type client struct {
 	t       *testing.T
 	session *sdk.ClientSession
+	results map[string]*jsonschema.Resolved // by tool; nil until the first call
 }
 
 // overHTTP returns a client of the streamable HTTP transport.
@@ -280,7 +282,29 @@ func (c *client) ask(tool string, with any) (*sdk.CallToolResult, string) {
 	if len(result.Content) != 1 {
 		c.t.Fatalf("%s has %d contents", tool, len(result.Content))
 	}
+	if !result.IsError {
+		c.validate(tool, result.StructuredContent)
+	}
 	return result, result.Content[0].(*sdk.TextContent).Text
+}
+
+// validate holds a result to the schema of its tool, as other clients do: they refuse what the schema lacks.
+func (c *client) validate(tool string, result any) {
+	c.t.Helper()
+	if c.results == nil {
+		listed, err := c.session.ListTools(c.t.Context(), nil)
+		noError(c.t, err)
+		c.results = make(map[string]*jsonschema.Resolved)
+		for _, each := range listed.Tools {
+			var schema jsonschema.Schema
+			noError(c.t, json.Unmarshal([]byte(mustMarshal(each.OutputSchema)), &schema))
+			c.results[each.Name], err = schema.Resolve(nil)
+			noError(c.t, err)
+		}
+	}
+	if err := c.results[tool].Validate(result); err != nil {
+		c.t.Errorf("%s: the result does not match the tool's schema: %v", tool, err)
+	}
 }
 
 // tokensOf returns what an answer may cost a model, text and structured content: a token is 3 characters of ASCII, or
