@@ -48,8 +48,9 @@ class Threads {
   async places(threadId) {
     const keys = await this.#memory.keys(`${join(threadId === undefined ? [ROOT] : [ROOT, threadId])}/`);
     return keys
-      .filter((key) => key.split("/")[2] !== PARTS)
-      .map((key) => /** @type {[string, string]} */ (split(key).slice(1)))
+      .map(split)
+      .filter(({ length }) => length === 3) // parts have one more, and keys of others any number
+      .map((labels) => /** @type {[string, string]} */ (labels.slice(1)))
       .sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
   }
 

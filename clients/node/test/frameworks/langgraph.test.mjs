@@ -6,7 +6,7 @@ import { describe, test } from "node:test";
 
 import { Annotation, Command, END, INTERRUPT, MemorySaver, START, StateGraph, interrupt } from "@langchain/langgraph";
 import { BaseCheckpointSaver, BaseStore, InMemoryStore } from "@langchain/langgraph-checkpoint";
-import { BotwiredError, Memory } from "botwired";
+import { BotwiredError, Memory, Refused } from "botwired";
 import { CheckpointSaver, Store } from "botwired/langgraph";
 
 let count = 0;
@@ -90,14 +90,95 @@ test("a state of any length, and no part is left behind", async () => {
   assert.deepEqual(await memory.keys(), []);
 });
 
-describe("two processes and a thread that goes into parts", () => {
-  const config = { configurable: { ...thread.configurable, checkpoint_ns: "" } };
-  const noise = Array.from({ length: 20_000 }, () => Math.random().toString(36)).join("");
-  const put = (memory, id, said) => {
-    const checkpoint = { v: 4, id, ts: "", channel_values: { said }, channel_versions: {}, versions_seen: {} };
-    return new CheckpointSaver(memory).put(config, checkpoint, { source: "loop", step: 1, parents: {} }, {});
-  };
+const config = { configurable: { ...thread.configurable, checkpoint_ns: "" } };
+const at = (id) => ({ configurable: { ...config.configurable, checkpoint_id: id } });
+const noise = Array.from({ length: 20_000 }, () => Math.random().toString(36)).join("");
+const put = (memory, id, said, options) => {
+  const checkpoint = { v: 4, id, ts: "", channel_values: { said }, channel_versions: {}, versions_seen: {} };
+  return new CheckpointSaver(memory, options).put(config, checkpoint, { source: "loop", step: 1, parents: {} }, {});
+};
+const partsOf = async (namespace) => (await new Memory(namespace).keys()).filter((key) => key.includes("~parts"));
 
+test("writes that come before their checkpoint, and after it has gone", async () => {
+  const memory = newMemory();
+  const saver = new CheckpointSaver(memory);
+  await put(memory, "1", "one");
+  await saver.putWrites(at("2"), [["said", "early"]], "task");
+  await put(memory, "2", "two");
+  await saver.putWrites(at("1"), [["said", "late"]], "task");
+  const found = await saver.getTuple(config);
+  assert.deepEqual([found.checkpoint.id, found.pendingWrites], ["2", [["task", "said", "early"]]]);
+  await put(memory, "2", "two");
+  assert.deepEqual(await saver.getTuple(config), found);
+  assert.deepEqual((await memory.get("threads/user~142 ~0/")).early, {});
+  assert.equal((await all(new CheckpointSaver(memory).list(config))).length, 1);
+});
+
+test("of a task's writes the first counts, of its special ones the last, in LangGraph's order", async () => {
+  const memory = newMemory();
+  const saver = new CheckpointSaver(memory);
+  await put(memory, "1", "one");
+  await saver.putWrites(at("1"), [["said", 1], ["said", 2]], "b", "~b");
+  await saver.putWrites(at("1"), [["said", "again"], ["__interrupt__", "first"]], "b", "~b");
+  await saver.putWrites(at("1"), [["__interrupt__", "last"]], "b", "~b");
+  await saver.putWrites(at("1"), [["said", 0]], "a", "~a");
+  const { pendingWrites } = await saver.getTuple(config);
+  assert.deepEqual(pendingWrites.map(([, , value]) => value).sort(), [0, 1, 2, "last"]);
+  const order = pendingWrites.filter(([, channel]) => channel === "said").map(([, , value]) => value);
+  assert.deepEqual(order, [0, 1, 2]);
+});
+
+test("a saver keeps no more than fit into an entry, and no part that nothing names", async () => {
+  const memory = newMemory();
+  const saver = new CheckpointSaver(memory, { keep: 1000 });
+  for (let step = 10; step < 22; step++) {
+    await put(memory, String(step), "x", { keep: 1000 });
+    await saver.putWrites(at(String(step)), [["said", "a value"]], "task", "a long path".repeat(1000));
+  }
+  const kept = await all(saver.list(config));
+  assert.ok(kept.length > 1 && kept.length < 12);
+  assert.deepEqual([kept[0].checkpoint.id, kept[0].pendingWrites], ["21", [["task", "said", "a value"]]]);
+  assert.equal((await all(saver.list(at("21")))).length, 1);
+  const named = JSON.stringify(await memory.get("threads/user~142 ~0/")).match(/\b[0-9a-f]{16}\b/g) ?? [];
+  assert.deepEqual((await partsOf(memory.namespace)).map((key) => key.split("/").at(-1)).sort(), named.sort());
+});
+
+test("parts that are lost are named", async () => {
+  const memory = newMemory();
+  await put(memory, "1", noise);
+  await memory.delete((await partsOf(memory.namespace))[0]);
+  await assert.rejects(new CheckpointSaver(memory).getTuple(config), /parts of the thread "user\/42 ~" are missing/);
+  await new CheckpointSaver(memory).deleteThread("user/42 ~");
+  assert.equal(await new CheckpointSaver(memory).getTuple(config), undefined);
+  const store = new Store(memory);
+  await store.put(["docs"], "k", { noise });
+  await memory.delete((await partsOf(memory.namespace))[0]);
+  await assert.rejects(store.get(["docs"], "k"), /parts of the value of "store\/docs\/k" are missing/);
+});
+
+test("what cannot be deleted now fails no change", async () => {
+  const { namespace } = newMemory();
+  const full = new (class extends Memory {
+    async delete() {
+      throw new Refused(507, "the disk is full");
+    }
+  })(namespace);
+  const store = new Store(full);
+  await put(full, "1", noise);
+  await put(full, "2", noise);
+  for (const value of [{ noise }, { short: 1 }]) await store.put(["docs"], "k", value);
+  assert.deepEqual((await store.get(["docs"], "k")).value, { short: 1 });
+  assert.equal((await new CheckpointSaver(full).getTuple(config)).checkpoint.id, "2");
+});
+
+test("keys of others beside the threads", async () => {
+  const memory = newMemory();
+  await put(memory, "1", noise);
+  for (const key of ["threads/notes", "threads/a/b/c"]) await memory.set(key, "mine");
+  assert.equal((await all(new CheckpointSaver(memory).list({}))).length, 1);
+});
+
+describe("two processes and what goes into parts", () => {
   /** A memory in which another process does something before the first request for a part. */
   function overtaken(namespace, other) {
     let isBehind = true;
@@ -128,11 +209,20 @@ describe("two processes and a thread that goes into parts", () => {
 
   test("who adds long writes while the other adds one loses none", async () => {
     const { namespace } = newMemory();
-    const at = await put(new Memory(namespace), "1", "short");
-    const writer = overtaken(namespace, (other) => new CheckpointSaver(other).putWrites(at, [["said", "short"]], "other"));
-    await new CheckpointSaver(writer).putWrites(at, [["said", noise]], "this");
+    await put(new Memory(namespace), "1", "short");
+    const writer = overtaken(namespace, (other) => new CheckpointSaver(other).putWrites(at("1"), [["said", "short"]], "other"));
+    await new CheckpointSaver(writer).putWrites(at("1"), [["said", noise]], "this");
     const { pendingWrites } = await new CheckpointSaver(new Memory(namespace)).getTuple(config);
     assert.deepEqual(pendingWrites.map(([task, , value]) => [task, value.length]), [["other", 5], ["this", noise.length]]);
+    const named = JSON.stringify(await new Memory(namespace).get("threads/user~142 ~0/")).match(/\b[0-9a-f]{16}\b/g);
+    assert.equal((await partsOf(namespace)).length, named.length);
+  });
+
+  test("who reads an item while the other writes it anew gets the newer one", async () => {
+    const { namespace } = newMemory();
+    await new Store(new Memory(namespace)).put(["docs"], "k", { noise });
+    const reader = overtaken(namespace, (other) => new Store(other).put(["docs"], "k", { newer: true }));
+    assert.deepEqual((await new Store(reader).get(["docs"], "k")).value, { newer: true });
   });
 });
 
@@ -194,6 +284,7 @@ for (const [name, make] of [["Store", () => new Store(newMemory())], ["InMemoryS
       assert.equal((await found(["docs"], { limit: 4, offset: 13 })).length, 2);
       assert.deepEqual((await store.listNamespaces({ prefix: ["docs"] })).sort(), [["docs", "even"], ["docs", "odd"]]);
       assert.deepEqual(await store.listNamespaces({ suffix: ["odd"] }), [["docs", "odd"]]);
+      assert.deepEqual(await store.listNamespaces({ prefix: ["*", "odd"] }), [["docs", "odd"]]);
       assert.deepEqual(await store.listNamespaces({ maxDepth: 1 }), [["docs"], ["other"]]);
       const [first, , list] = await store.batch([
         { namespace: ["docs", "odd"], key: "k/1" }, { namespace: ["docs", "odd"], key: "new", value: { n: 100 } }, { namespacePrefix: ["other"], limit: 5, offset: 0 },
@@ -214,6 +305,23 @@ test("the block of docs/typescript.md", async () => {
   const { default: agent } = await import(script);
   const { messages } = await agent.invoke({ messages: [["user", "hello"]] }, thread);
   assert.equal(messages.at(-1).text, "yes");
+});
+
+test("items of every kind of text, those that look like parts, and values that no store has written", async () => {
+  const memory = newMemory();
+  const store = new Store(memory);
+  for (const text of ["💥".repeat(100_000), `x${"💥".repeat(100_000)}`]) {
+    await store.put(["docs"], "k", { text });
+    assert.equal((await store.get(["docs"], "k")).value.text, text);
+  }
+  const looksLikeParts = { botwired: "parts", parts: ["x"] };
+  await store.put(["docs"], "k", looksLikeParts);
+  assert.deepEqual((await store.get(["docs"], "k")).value, looksLikeParts);
+  await store.batch([{ namespace: ["docs"], key: "k", value: { n: 1 } }, { namespace: ["docs"], key: "k", value: { n: 2 } }]);
+  assert.deepEqual((await store.get(["docs"], "k")).value, { n: 2 });
+  await memory.set("store/docs/foreign", "a text");
+  assert.equal(await store.get(["docs"], "foreign"), null);
+  assert.deepEqual(await partsOf(memory.namespace), []);
 });
 
 test("an item of any length, and no part is left behind", async () => {

@@ -49,7 +49,8 @@ class Threads:
     async def places(self, thread_id: str | None) -> list[tuple[str, str]]:
         """Return each namespace of a thread, or of all threads, with its thread."""
         keys = await self._port.list_keys(join([ROOT] if thread_id is None else [ROOT, thread_id]) + "/")
-        return sorted((thread, namespace) for _, thread, namespace, *rest in map(split, keys) if not rest)
+        paths = [split(key) for key in keys]
+        return sorted((path[1], path[2]) for path in paths if len(path) == 3)  # parts have more, and keys of others any
 
     async def read(self, thread_id: str, namespace: str, wanted: Callable[[Fields], bool]) -> list[Fields]:
         """Return the checkpoints that are wanted, whole, the newest first."""

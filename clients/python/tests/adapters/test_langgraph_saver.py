@@ -269,6 +269,13 @@ def test_a_saver_that_keeps_more_goes_back(memory: Memory) -> None:
     assert list(saver.list(config, limit=1)) == list(saver.list(config))[:1]
 
 
+def test_keys_of_others_beside_the_threads(memory: Memory) -> None:
+    build(CheckpointSaver(memory)).invoke({"texts": []}, thread("1"))
+    for key in ("threads/notes", "threads/a/b/c"):
+        memory.set(key, "mine")
+    assert len(list(CheckpointSaver(memory).list(None))) == 1
+
+
 def test_a_saver_keeps_no_more_than_fit_into_an_entry(memory: Memory) -> None:
     saver, last = CheckpointSaver(memory, keep=1000), None
     for step in range(12):
