@@ -77,7 +77,8 @@ func changeFolder(folder string, s Server, remove bool) (done Change, err error)
 			return done, err
 		}
 	}
-	if isForeign := before["__init__.py"] != nil && before[hermesSettings] == nil; isForeign {
+	code := before["__init__.py"]
+	if isForeign := code != nil && before[hermesSettings] == nil && !bytes.Equal(code, files["__init__.py"]); isForeign {
 		return done, fmt.Errorf("%s is unchanged: another program's provider is there; give this one another --name", folder)
 	}
 	for _, name := range names {

@@ -305,6 +305,12 @@ func TestFolderOfHermes(t *testing.T) {
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Error(err)
 	}
+	change(false, true, "")
+	if err := os.Remove(filepath.Join(folder, "botwired.json")); err != nil { // as if the machine had ended amid the files
+		t.Fatal(err)
+	}
+	change(false, true, "")
+	change(true, true, "")
 	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(code, []byte("another's"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
