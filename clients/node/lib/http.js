@@ -12,6 +12,8 @@ const NOT_CONNECTED = new Set([
   "ConnectionRefused", "EADDRNOTAVAIL", "EAI_AGAIN", "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND", "FailedToOpenSocket",
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
+/** Those of TLS that was not agreed: a certificate that is not trusted, and a server that speaks plain HTTP. */
+const NOT_AGREED = /CERT|EPROTO|UNABLE_TO_VERIFY|WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG/;
 
 /**
  * @typedef {object} Request
@@ -141,7 +143,7 @@ function lostBy(error, limit) {
     return { reason: "fetch blocks this port, so a daemon for it must listen on another one", wasSent: false, error };
   }
   const reason = causes.findLast(({ message, code }) => message || code);
-  const isConnected = !codes.some((code) => NOT_CONNECTED.has(code)) && !causes.some(({ message }) => /client error \(Connect\)/.test(message ?? ""));
+  const isConnected = !codes.some((code) => NOT_CONNECTED.has(code) || NOT_AGREED.test(code)) && !causes.some(({ message }) => /client error \(Connect\)/.test(message ?? ""));
   return { reason: String(reason?.message || reason?.code || error), wasSent: isConnected, error };
 }
 

@@ -156,6 +156,19 @@ test("a port that fetch blocks", async () => {
   await assert.rejects(new Memory("n", { url: "http://127.0.0.1:6000" }).get("k"), (error) => error instanceof Unavailable && /fetch blocks this port/.test(error.message));
 });
 
+test("TLS that is not agreed has sent nothing", { timeout: 20_000 }, async (t) => {
+  const plain = (await serve(t, (socket) => socket.end("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"))).replace("http:", "https:");
+  const failing = (code) => ({
+    url: "https://127.0.0.1:4",
+    fetch: async () => {
+      throw new TypeError("fetch failed", { cause: Object.assign(new Error("no TLS"), { code }) });
+    },
+  });
+  for (const options of [{ url: plain }, failing("DEPTH_ZERO_SELF_SIGNED_CERT"), failing("EPROTO")]) {
+    await assert.rejects(new Memory("n", options).get("k"), (error) => error instanceof Unavailable && error.message.startsWith(`there is no botwired at ${options.url}: `));
+  }
+});
+
 test("a part of a millisecond", { timeout: 20_000 }, async (t) => {
   const url = await serve(t, (socket) => socket.end(`HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n${JSON.stringify({ ...entry, stored: true })}`));
   const memory = new Memory("n", { url, timeout: 1e4 / 3, patience: 0.5 });
