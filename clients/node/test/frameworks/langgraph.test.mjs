@@ -154,6 +154,9 @@ test("parts that are lost are named", async () => {
   await store.put(["docs"], "k", { noise });
   await memory.delete((await partsOf(memory.namespace))[0]);
   await assert.rejects(store.get(["docs"], "k"), /parts of the value of "store\/docs\/k" are missing/);
+  await store.put(["docs"], "k", { n: 1 });
+  assert.deepEqual((await store.get(["docs"], "k")).value, { n: 1 });
+  assert.deepEqual(await partsOf(memory.namespace), []);
 });
 
 test("what cannot be deleted now fails no change", async () => {

@@ -86,6 +86,11 @@ class Documents:
             entry = await self._again(key, names)
         return None
 
+    async def _glance(self, key: str) -> Document | None:
+        """Read a document without its parts: who replaces it needs none of them, even if some are lost."""
+        entry = await self._port.entry(key)
+        return None if entry is None else Document(None, seen(entry), _names(entry.value), entry)
+
     async def _again(self, key: str, names: tuple[str, ...]) -> Entry | None:
         """Read an entry again whose parts have gone: somebody has written another value meanwhile."""
         entry = await self._port.entry(key)
@@ -120,12 +125,12 @@ class Documents:
         """Write whatever there is. The parts of a value that somebody has written meanwhile must go, too."""
         while True:
             with suppress(Conflict):
-                await self.store(key, value, await self.load(key))
+                await self.store(key, value, await self._glance(key))
                 return
 
     async def remove(self, key: str) -> bool:
         """Delete whatever there is. The result is whether there was an entry."""
-        while (document := await self.load(key)) is not None:
+        while (document := await self._glance(key)) is not None:
             with suppress(Conflict):
                 return await self.delete(key, document)
         return False

@@ -9,7 +9,7 @@ from conftest import Server
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from botwired import AsyncMemory, Memory
+from botwired import AsyncMemory, Error, Memory
 from botwired.langgraph import Store
 
 NAMESPACES = [
@@ -145,6 +145,18 @@ def test_an_item_may_be_longer_than_a_value(memory: Memory) -> None:
     for key in "ab":
         store.delete(("files",), key)
     assert memory.list_keys() == []
+
+
+def test_an_item_whose_part_is_lost_can_be_written_anew_and_deleted(memory: Memory) -> None:
+    store = Store(memory)
+    for replace in (lambda: store.put(("docs",), "k", {"n": 1}), lambda: store.delete(("docs",), "k")):
+        store.put(("docs",), "k", {"text": "x" * 200_000})
+        memory.delete(next(key for key in memory.list_keys() if "~parts" in key))
+        with pytest.raises(Error, match="parts of the value of 'store/docs/k' are missing"):
+            store.get(("docs",), "k")
+        replace()
+        assert not [key for key in memory.list_keys() if "~parts" in key]
+    assert store.get(("docs",), "k") is None
 
 
 def test_more_items_than_botwire_lists(daemon: Server, namespace: str) -> None:
