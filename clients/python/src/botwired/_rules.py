@@ -64,9 +64,9 @@ class Rules:
         self._has_versions = False
         self._contact = contact_with(server)
 
-    def entry(self, key: str) -> Steps[Entry | None]:
-        """Read an entry. None: it does not exist."""
-        return (yield from self._read(KEYS.to_wire(key).text))
+    def entry(self, key: str, called: float | None = None) -> Steps[Entry | None]:
+        """Read an entry. None: it does not exist. Who has waited for a turn says since when it was `called`."""
+        return (yield from self._read(KEYS.to_wire(key).text, called))
 
     def known(self, key: str) -> Steps[Entry | None]:
         """Read an entry of which the daemon has a copy, once and without a wait for upstream."""

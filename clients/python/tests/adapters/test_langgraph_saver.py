@@ -6,6 +6,7 @@ import operator
 import os
 import subprocess
 import sys
+import time
 import uuid
 import zlib
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
-from botwired import AsyncMemory, Error, Memory, Refused
+from botwired import AsyncMemory, Error, Memory, Refused, Unavailable
 from botwired._langgraph_threads import _all_texts
 from botwired.langgraph import CheckpointSaver
 
@@ -169,6 +170,22 @@ def test_a_killed_daemon_loses_no_checkpoint(own_daemon: Callable[[], Server], n
         daemon.start()
         assert CheckpointSaver(memory).get_tuple(config) == before
         assert build(CheckpointSaver(memory)).invoke(Command(resume="yes"), config)["texts"][-1] == "step 5"
+
+
+def test_parallel_tasks_fail_together_where_the_daemon_has_gone(
+    own_daemon: Callable[[], Server], namespace: str
+) -> None:
+    """Each has its patience from its call on, and not from its turn on."""
+    daemon = own_daemon()
+    with Memory(namespace, daemon.url, patience=1) as memory, ThreadPoolExecutor(10) as pool:
+        saver, first = CheckpointSaver(memory), empty_checkpoint()
+        saver.put(_at(None), first, {"step": 0}, {})
+        daemon.kill()
+        began = time.monotonic()
+        done = [pool.submit(saver.put_writes, _at(first["id"]), [("texts", "x")], f"task {n}") for n in range(10)]
+        assert {type(each.exception(60)) for each in done} == {Unavailable}
+        assert time.monotonic() - began < 5
+    daemon.start()
 
 
 def test_parallel_tasks_and_a_subgraph(memory: Memory) -> None:
