@@ -98,6 +98,29 @@ func TestTheStateOfAFullJournalSpeaksOfRefusals(t *testing.T) {
 	})
 }
 
+// contract 9: after a time in which nobody has asked, the first answer has the state, too, whether it has come or gone.
+func TestTheFirstAnswerAfterAQuietTimeCarriesTheState(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		first := func() string {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			return s.simple(simpleGet("/memory/ns/k")).Header.Get(stateHeader)
+		}
+		wantStatus(t, s.put(id("ns", "k"), "v"), http.StatusOK)
+		for _, want := range []struct {
+			refused map[string]string
+			text    string
+		}{{nil, ""}, {map[string]string{"ns": "HTTP 403"}, "Upstream does not let this memory be read: answers are botwired's copies."}, {nil, ""}} {
+			time.Sleep(5 * time.Second)
+			s.upstream.refuseReads(want.refused)
+			if got := first(); got != want.text {
+				t.Errorf("it is %q, want %q", got, want.text)
+			}
+		}
+	})
+}
+
 // contract 9: an answer that reports an error, a condition or that nothing has changed carries the state, too. A caller
 // that goes by the newest answer must not think that all is well.
 func TestErrorsCarryTheState(t *testing.T) {

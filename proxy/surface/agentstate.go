@@ -20,7 +20,6 @@ type AgentState struct {
 	changes atomic.Uint64 // counts what may change the state
 	looked  atomic.Uint64 // changes before the newest look that has ended
 	refused atomic.Bool   // a write has become a dead letter since tick
-	asked   atomic.Bool   // an agent has been answered since tick
 	known   atomic.Pointer[agentTexts]
 	looking sync.Mutex // one look at a time: callers wait for the one under way
 }
@@ -35,9 +34,6 @@ type agentTexts struct {
 func (a *AgentState) Of(namespace string) string {
 	if a.isOutdated() { // guard 9.92
 		a.learn()
-	}
-	if !a.asked.Load() {
-		a.asked.Store(true)
 	}
 	now := a.known.Load()
 	if now == nil {
@@ -67,8 +63,8 @@ func (a *AgentState) SetHeader(h http.Header, namespace string) {
 // change must be called when the next answer may have to say something else. It takes no locks.
 func (a *AgentState) change() { a.changes.Add(1) }
 
-// refuse must be called for each dead letter. The next answer counts the first one of a second, and tick the others: in a
-// burst, answers do not look again and again.
+// refuse must be called for each dead letter. The next answer counts the first one of a second, and the first answer after
+// tick the others: in a burst, answers do not look again and again.
 func (a *AgentState) refuse() {
 	if !a.refused.Swap(true) { // guard 9.96
 		a.change()
@@ -77,13 +73,10 @@ func (a *AgentState) refuse() {
 
 func (a *AgentState) isOutdated() bool { return a.looked.Load() != a.changes.Load() }
 
-// tick looks for changes that no event announces, while a state is known or agents ask.
+// tick must be called each second: no event announces some changes, and the next answer looks for them.
 func (a *AgentState) tick() {
-	asked, refused := a.asked.Swap(false), a.refused.Swap(false)
-	if asked || refused || a.known.Load() != nil {
-		a.change()
-		a.learn()
-	}
+	a.refused.Store(false)
+	a.change()
 }
 
 // learn looks unless a look has begun since the last change. A change during the look needs another look.

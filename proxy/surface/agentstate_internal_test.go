@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/botwired/botwired/api"
 )
 
@@ -45,6 +47,22 @@ func TestSentencesForAgents(t *testing.T) {
 		if has[kind] == silent[kind] {
 			t.Errorf("%s: has a sentence for agents: %v, need not be known: %v", kind, has[kind], silent[kind])
 		}
+	}
+}
+
+// A namespace of which the status has several findings has all of their sentences, and others have none of them.
+func TestANamespaceHasAllItsSentences(t *testing.T) {
+	texts := (&facts{now: noon, openIn: map[string]int{"full": 1, "unknown": 2}, status: &api.Status{
+		OpenDeadLetters: 3, Namespaces: []api.NamespaceStatus{{Namespace: "full", Pending: 1, Full: "HTTP 413"}, {Namespace: "well"}},
+	}}).agentTexts()
+	const full = "Upstream has no room for more in this memory: new values wait here, durably. Delete what is not needed: deletes go."
+	const decide = " of this memory for good: a person has to decide about "
+	want := map[string]string{
+		"full":    "Upstream has refused 1 write" + decide + "it (botwired dead-letters). " + full,
+		"unknown": "Upstream has refused 2 writes" + decide + "them (botwired dead-letters).",
+	}
+	if diff := cmp.Diff(want, texts.of); diff != "" || texts.all != "" {
+		t.Errorf("the others have %q; (-want +got):\n%s", texts.all, diff)
 	}
 }
 
@@ -94,6 +112,9 @@ func TestAStateIsOutdatedUntilTheLookEnds(t *testing.T) {
 			t.Errorf("it is %s, want %s", got, want)
 		}
 	}
+	if a.learn(); looks != 2 {
+		t.Errorf("who waits for a look makes another: %d looks, want 2", looks)
+	}
 }
 
 // A burst of dead letters costs two looks a second, however many answers there are, and none of it is missed.
@@ -114,9 +135,16 @@ func TestABurstOfDeadLettersCostsFewLooks(t *testing.T) {
 	if got := a.Of("n"); got != "100" || looks != 2 {
 		t.Errorf("it is %s after %d looks, want 100 after 2", got, looks)
 	}
+	letters++
 	a.refuse()
-	if a.tick(); looks != 3 {
-		t.Errorf("a letter that no answer has counted: %d looks, want 3", looks)
+	a.tick()
+	if got := a.Of("n"); got != "101" || looks != 3 {
+		t.Errorf("a letter right before a tick: it is %s after %d looks, want 101 after 3", got, looks)
+	}
+	letters++
+	a.refuse()
+	if got := a.Of("n"); got != "102" {
+		t.Errorf("the first letter after a tick: it is %s, want 102", got)
 	}
 }
 
@@ -130,6 +158,8 @@ func TestAgentsHearOfQuotas(t *testing.T) {
 		want  string
 	}{
 		{"used up", api.Quota{Limit: 40, Used: 40, ResetsAt: resets, LingerSeconds: 60}, &api.Wait{Why: "quota: used up", Until: &resets},
+			"Upstream limits the writes of this memory: they wait here, durably, until 2026-11-23 00:00 UTC."},
+		{"used up, and another failure holds up what waits", api.Quota{Limit: 40, Used: 40, ResetsAt: resets}, &api.Wait{Why: "failed: no answer"},
 			"Upstream limits the writes of this memory: they wait here, durably, until 2026-11-23 00:00 UTC."},
 		{"a few left, and the first one goes soon", api.Quota{Limit: 40, Used: 38, Left: 2, ResetsAt: resets, LingerSeconds: 6480}, &api.Wait{Why: "quota: spread over the window", Until: &soon},
 			"Upstream limits the writes of this memory: they wait here, durably, until about 13:48 UTC."},
