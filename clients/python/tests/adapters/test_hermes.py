@@ -178,6 +178,7 @@ def live_through(install: Install, folder: Path) -> list[float]:
             time.sleep(OUTAGE / 400)  # the user thinks
         if number == 450:
             upstream.start()
+    wait_for(lambda: "Memory state: " not in manager.prefetch_all("is all well?"))
     manager.shutdown_all()
     httpx.post(f"{daemon.url}/_botwired/flush?timeout=60s&now=true", timeout=70).raise_for_status()
     kept = lines(upstream.url)
@@ -205,6 +206,8 @@ class Fake(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["value"]
+        assert self.headers["Botwired-Author"] == "hermes"
+        assert self.headers["Botwired-Idempotency-Key"] == self.headers["Idempotency-Key"]
         self.names.append((self.headers["Idempotency-Key"], value))
         if self.held and not self.held.wait(20):
             return
@@ -277,9 +280,12 @@ def test_a_daemon_that_does_not_start_is_named(  # noqa: PLR0917
     wait_for(keeper.daemon.found.is_set)
 
 
-def test_the_model_reads_what_the_daemon_says(install: Install, fake: tuple[type[Fake], str]) -> None:
+def test_the_model_reads_what_the_daemon_says(
+    install: Install, fake: tuple[type[Fake], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     handler, url = fake
     install(url=url)
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")  # no proxy has to do with a daemon
     manager = hermes()
     sys.modules[MODULE].GLANCE = 10.0  # this fake is slow
     assert turn(manager, 1, "a", "b") == ""
@@ -358,6 +364,53 @@ def test_a_turn_of_any_length_and_the_end_of_the_queue(install: Install, fake: t
     assert "1 turn was not kept" in keeper.state("hermes")
 
 
+def test_the_room_of_turns_that_are_written_is_free_again(install: Install, fake: tuple[type[Fake], str]) -> None:
+    handler, url = fake
+    install(url=url)
+    manager = hermes()
+    sys.modules[MODULE].QUEUE = 1000
+    for number in range(5):
+        turn(manager, number, "a", "x" * 500)
+        manager.flush_pending(20)
+        wait_for(lambda: not sys.modules[MODULE]._keepers[0]._queue)
+    assert manager.prefetch_all("a") == ""
+    manager.shutdown_all()
+    assert len(handler.put[-1][1].splitlines()) == 5
+
+
+def test_an_exit_waits_for_turns_that_came_after_a_session_had_ended(
+    install: Install, fake: tuple[type[Fake], str]
+) -> None:
+    handler, url = fake
+    install(url=url)
+    manager = hermes()
+    keeper = sys.modules[MODULE]._keepers[0]
+    wait_for(keeper.daemon.found.is_set)
+    sys.modules[MODULE].PATIENCE = 1.0
+    manager.shutdown_all()
+    threading.Event().wait(1.1)
+    handler.held = threading.Event()
+    keeper.add("hermes", "s2", {"user": "late"})
+    threading.Timer(0.3, handler.held.set).start()
+    assert keeper.drain()
+
+
+def test_a_turn_that_a_daemon_holds_up_is_said_to_wait(install: Install, fake: tuple[type[Fake], str]) -> None:
+    handler, url = fake
+    install(url=url)
+    manager = hermes()
+    wait_for(sys.modules[MODULE]._keepers[0].daemon.found.is_set)
+    sys.modules[MODULE].LATE = 0.1
+    handler.held = threading.Event()
+    turn(manager, 1, "a", "b")
+    manager.flush_pending(20)
+    turn(manager, 2, "c", "d")
+    threading.Event().wait(0.2)
+    assert "not written yet (the daemon is not ready)" in turn(manager, 3, "e", "f")
+    handler.held.set()
+    manager.shutdown_all()
+
+
 def test_each_user_of_a_gateway_has_a_namespace_and_others_write_nothing(
     install: Install, fake: tuple[type[Fake], str]
 ) -> None:
@@ -410,6 +463,21 @@ def test_a_bad_entry_costs_only_itself(install: Install, fake: tuple[type[Fake],
     manager = hermes()
     wait_for(lambda: any("Bello" in text for _, text, _ in manager.providers[0]._texts))
     assert "c: Bello barks" in manager.prefetch_all("does Bello bark?")
+    manager.shutdown_all()
+
+
+def test_what_has_most_words_of_a_question_is_recalled_first_and_then_the_newest(
+    install: Install, fake: tuple[type[Fake], str]
+) -> None:
+    handler, url = fake
+    texts = {"new": "alpha", "middle": "alpha", "old": "alpha beta", "oldest": "alpha", "other": "gamma"}
+    handler.entries = {f"/memory/hermes/{key}": {"value": text} for key, text in texts.items()}
+    handler.entries["/memory/hermes?limit=30"] = {"keys": [{"key": key} for key in texts]}
+    install(url=url)
+    manager = hermes()
+    wait_for(lambda: len(manager.providers[0]._texts) == len(texts))
+    recalled = manager.prefetch_all("alpha or beta?")
+    assert [line.partition(":")[0] for line in recalled.split("\n- ")[1:]] == ["old", "new", "middle"]
     manager.shutdown_all()
 
 
