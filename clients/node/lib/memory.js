@@ -278,7 +278,7 @@ class Memory {
     if (ifVersion === undefined) {
       throw new Unsupported("ifVersion is undefined: plain BotWire keeps no versions. Leave ifVersion out to write on no condition");
     }
-    if (ifVersion !== ABSENT && !(typeof ifVersion === "string" && /^[ -~]*$/.test(ifVersion))) {
+    if (ifVersion !== ABSENT && !(typeof ifVersion === "string" && /^[!-~]*$/.test(ifVersion))) {
       throw new TypeError(`ifVersion must be an entry's version or ABSENT, not ${shown(ifVersion)}`);
     }
     if (!this.#hasVersions) await this.#read(wireKey);

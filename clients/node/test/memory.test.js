@@ -94,7 +94,7 @@ test("conditions", async () => {
   await assert.rejects(memory.set("k", 3, { ifVersion: second.version }), (error) => error instanceof Conflict && error.version === undefined);
   await assert.rejects(memory.set("k", 3, { ifVersion: undefined }), Unsupported);
   await assert.rejects(memory.set("k", 3, { ifVersion: 3 }), /must be an entry's version or ABSENT, not 3/);
-  for (const ifVersion of [5n, '"1\r\nX: y"', '"\u{1f600}"', '"é"']) await assert.rejects(memory.set("k", 3, { ifVersion }), /must be an entry's version or ABSENT/);
+  for (const ifVersion of [5n, '"1\r\nX: y"', '"\u{1f600}"', '"é"', ' "1"']) await assert.rejects(memory.set("k", 3, { ifVersion }), /must be an entry's version or ABSENT/);
   await assert.rejects(memory.delete("k", { ifVersion: ABSENT }), /nothing to delete/);
   assert.equal(await memory.has("k"), false);
 });

@@ -29,7 +29,7 @@ test("it needs nothing but the runtime, and sends requests with fetch alone", ()
   assert.equal(JSON.parse(readFileSync(path.join(here, "package.json"), "utf8")).dependencies, undefined);
   const sources = readdirSync(path.join(here, "lib")).map((name) => readFileSync(path.join(here, "lib", name), "utf8"));
   const modules = new Set(sources.flatMap((text) => [...text.matchAll(/\brequire\("([^.][^"]*)"\)/g)].map(([, name]) => name)));
-  assert.deepEqual([...modules].sort(), ["node:async_hooks", "node:crypto", "node:zlib"]);
+  assert.deepEqual([...modules].sort(), ["node:async_hooks", "node:crypto", "node:util", "node:zlib"]);
 });
 
 test("without LangGraph.js, the error names what to install", () => {

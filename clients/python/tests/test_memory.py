@@ -145,7 +145,7 @@ def test_conditions_that_are_none(memory: Any) -> None:
         memory.delete("k", if_version=None)
     with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT, not 3"):
         memory.set("k", 1, if_version=3)
-    for version in ('"1\r\nX: y"', '"\U0001f600"', '"é"'):
+    for version in ('"1\r\nX: y"', '"\U0001f600"', '"é"', ' "1"'):
         with pytest.raises(TypeError, match="if_version must be an Entry's version or ABSENT"):
             memory.set("k", 1, if_version=version)
     with pytest.raises(TypeError, match="wait must be a number of seconds, not '1'"):

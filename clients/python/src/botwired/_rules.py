@@ -44,8 +44,8 @@ _LIST_LIMIT = 1000
 _PAGE = 10_000
 """The daemon's own listing gives no more keys at a time."""
 _AUTHOR_LIMIT = 64
-_SENDABLE = re.compile("[ -~]*")
-"""What a header may have."""
+_SENDABLE = re.compile("[!-~]*")
+"""What a version may have. No header begins or ends with a space."""
 
 
 class Incomplete(UserWarning):
