@@ -403,7 +403,7 @@ def test_a_turn_that_a_daemon_holds_up_is_said_to_wait(install: Install, fake: t
     sys.modules[MODULE].LATE = 0.1
     handler.held = threading.Event()
     turn(manager, 1, "a", "b")
-    manager.flush_pending(20)
+    wait_for(lambda: handler.names)  # and it has no answer
     turn(manager, 2, "c", "d")
     threading.Event().wait(0.2)
     assert "not written yet (the daemon is not ready)" in turn(manager, 3, "e", "f")
