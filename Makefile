@@ -359,6 +359,7 @@ python: build ## Check the Python package, and run it against the daemon
 # Frameworks that exclude each other have an environment each.
 .PHONY: adapters
 adapters: build ## Check the packages' adapters and the provider for Hermes, and run them with the real frameworks; npm's package on Deno and Bun, too
+	@cd proof/cluster && $(GO) build -o ../../bin/nats-server github.com/nats-io/nats-server/v2
 	$(FRAMEWORKS)
 	$(CREWAI)
 	$(HERMES)

@@ -193,6 +193,36 @@ def live_through(install: Install, folder: Path) -> list[float]:
     return took
 
 
+@pytest.fixture
+def nats(tmp_path: Path) -> Iterator[str]:
+    """A NATS server with JetStream; make adapters builds it."""
+    command = [BINARY.with_name("nats-server"), "-a", "127.0.0.1", "-p", "-1", "-js", "-sd", tmp_path / "nats"]
+    with subprocess.Popen([*command, "--ports_file_dir", tmp_path], stderr=subprocess.DEVNULL) as server:
+        ports = tmp_path / f"nats-server_{server.pid}.ports"
+        wait_for(lambda: ports.exists() and ports.read_text())
+        yield json.loads(ports.read_text())["nats"][0]
+        server.terminate()
+
+
+def test_turns_reach_another_machine_through_nats(install: Install, tmp_path: Path, nats: str) -> None:
+    daemons = []
+    for machine in ("here", "there"):
+        folder = tmp_path / machine
+        folder.mkdir()
+        flags = ("--upstream", nats, "--upstream-nats-replicas", "1", "--data-dir", str(folder / "data"))
+        daemons.append(Server(folder, "serve", *flags))
+    here, there = daemons
+    install(url=here.url)
+    manager = hermes()
+    for number in range(20):
+        assert turn(manager, number, f"question {number}", "answer") == ""
+    manager.shutdown_all()
+    wait_for(lambda: len(lines(there.url)) == 20)
+    assert [line["user"] for line in lines(there.url)] == [f"question {n}" for n in range(20)]
+    for daemon in daemons:
+        daemon.kill(signal.SIGTERM)
+
+
 class Fake(BaseHTTPRequestHandler):
     """A daemon that says what the test has it say."""
 
