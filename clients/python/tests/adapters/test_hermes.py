@@ -47,6 +47,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
     sys.modules.pop(MODULE, None)
     yield run
+    while managers:
+        managers.pop().flush_pending(20)  # a turn that came later would go to the daemon of the next test
     module = sys.modules.pop(MODULE, None)
     for keeper in module._keepers if module else ():
         keeper._queue.clear()  # what a test has left for a daemon that is gone
@@ -55,11 +57,15 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             keeper.daemon._run.wait(20)
 
 
+managers: list[MemoryManager] = []  # of a test
+
+
 def hermes(session: str = "s1", **context: Any) -> MemoryManager:
     provider = load_memory_provider("botwired")
     assert provider is not None
     assert provider.is_available()
     manager = MemoryManager()
+    managers.append(manager)
     manager.add_provider(provider)
     manager.initialize_all(session, platform="cli", **context)
     return manager
