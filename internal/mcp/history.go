@@ -181,12 +181,21 @@ func (s *toolset) undo(ctx context.Context, in arguments) (any, error) {
 	if api.IsRefused(err, http.StatusPreconditionFailed) {
 		return nil, errors.New("conflict: somebody has just written the entry, so nothing was undone: memory_history shows its states")
 	}
+	w, isMade := madeBy(err)
+	if isMade {
+		if doc, _, readErr := s.statesOf(ctx, in); readErr == nil && len(doc.Revisions) > 1 {
+			done.Now, done.Undone, err = doc.Revisions[0], doc.Revisions[1], nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
+	if !isMade {
+		w = newWritten(answer.Header)
+	}
 	out := undoResult{
 		Namespace: s.namespaceOf(in), Key: shownKey(in),
-		Undone: newHistoryState(&done.Undone), Now: newHistoryState(&done.Now), written: newWritten(answer.Header),
+		Undone: newHistoryState(&done.Undone), Now: newHistoryState(&done.Now), written: w,
 	}
 	left := wholeAnswer
 	left.takes(out)

@@ -3,11 +3,13 @@ package mcp
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/botwired/botwired/api"
 	"github.com/botwired/botwired/internal/wire"
@@ -53,6 +55,17 @@ func newWritten(h http.Header) written {
 		}
 	}
 	return w
+}
+
+// madeBy returns the write that an error tells of: its namespace writes through, and upstream has not confirmed it in time.
+// It is durable, so to an agent the call has succeeded: an agent that took it for failed would append twice.
+func madeBy(err error) (w written, isMade bool) {
+	answer, isRefused := errors.AsType[*api.Refused](err)
+	if !isRefused || answer.Status != http.StatusGatewayTimeout {
+		return written{}, false
+	}
+	w = newWritten(answer.Header)
+	return w, w.State == "pending"
 }
 
 type writeResult struct {
@@ -108,14 +121,20 @@ func (s *toolset) put(ctx context.Context, in arguments, r api.Request) (any, er
 	var stored struct {
 		Bytes int `json:"bytes"` // these are characters
 	}
+	out := writeResult{Namespace: s.namespaceOf(in), Key: shownKey(in)}
 	answer, err := s.daemon.Read(ctx, r, &stored)
+	if w, isMade := madeBy(err); isMade {
+		entry, version, found, readErr := s.daemon.read(ctx, out.Namespace, in.text("key"))
+		if readErr == nil && found {
+			out.Version, out.Characters, out.written = version, utf8.RuneCountInString(entry.Value), w
+			return out, nil
+		}
+	}
 	if err != nil {
 		return nil, s.explain(ctx, in, err)
 	}
-	return writeResult{
-		Namespace: s.namespaceOf(in), Key: shownKey(in),
-		Version: versionOf(answer.Header), Characters: stored.Bytes, written: newWritten(answer.Header),
-	}, nil
+	out.Version, out.Characters, out.written = versionOf(answer.Header), stored.Bytes, newWritten(answer.Header)
+	return out, nil
 }
 
 // explain adds the entry's current version to the error of a failed condition.
@@ -159,9 +178,13 @@ func (s *toolset) delete(ctx context.Context, in arguments) (any, error) {
 	answer, err := s.daemon.Do(ctx, api.Request{
 		Method: http.MethodDelete, Path: api.Memory(out.Namespace, key), Header: nameWrite(headerOf(ctx, in.text("if_version"))),
 	})
+	w, isMade := madeBy(err)
 	switch {
 	case api.IsAbsent(err, out.Namespace, key):
 		out.State = absent
+		return out, nil
+	case isMade:
+		out.Deleted, out.written = true, w
 		return out, nil
 	case err != nil:
 		return nil, s.explain(ctx, in, err)
