@@ -2,12 +2,14 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -465,6 +467,46 @@ func TestAWriteThatIsMadeIsNoError(t *testing.T) {
 		var now read
 		if c.call("memory_read", k, &now); now.Value != call.then || call.characters > 0 && now.Version != made.Version {
 			t.Errorf("after %s: %+v, then %+v", call.tool, made, now)
+		}
+	}
+}
+
+// Where the daemon cannot be asked what such a write has come to, the error says that it is made, and not to repeat it.
+func TestAWriteThatIsMadeIsNotToBeRepeated(t *testing.T) {
+	d := newDaemon(t)
+	var isMade atomic.Bool
+	c := d.overHTTP(d.serve(func(o *mcp.Options) {
+		next := o.Daemon.Transport
+		o.Daemon.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if isMade.Load() {
+				return nil, errors.New("no answer")
+			}
+			answer, err := next.RoundTrip(r)
+			isMade.Store(err == nil && answer.StatusCode == http.StatusGatewayTimeout)
+			return answer, err
+		})
+	}))
+	k := args{"namespace": "through", "key": "k"}
+	with := func(value string) args { return args{"namespace": "through", "key": "k", "value": value} }
+	d.upstream.answers.Store(http.StatusServiceUnavailable)
+	for _, call := range []struct {
+		tool string
+		with args
+		then string
+	}{
+		{"memory_write", with("one"), "one"},
+		{"memory_append", with("two"), "one\ntwo"},
+		{"memory_undo", k, "one"},
+	} {
+		isMade.Store(false)
+		text := c.refused(call.tool, call.with, "the write is made", "do not repeat it", "durable here and still pending")
+		if strings.Contains(text, "try again") {
+			t.Errorf("%s: %s", call.tool, text)
+		}
+		isMade.Store(false)
+		var now read
+		if c.call("memory_read", k, &now); now.Value != call.then {
+			t.Errorf("after %s: %+v", call.tool, now)
 		}
 	}
 }
