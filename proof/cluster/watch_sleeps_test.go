@@ -202,11 +202,7 @@ func TestWatchForeign(t *testing.T) {
 		}
 	}
 	swapped(t, a, putting("k", "v", 1000, 1, upstream.Version{}))
-	_, since, _ := a.CaughtUp()
-	until(t, func() bool { asOf, _, ok := a.CaughtUp(); return ok && asOf.After(since.Add(3*time.Second)) })
-	if _, now, _ := a.CaughtUp(); !now.Equal(since) {
-		t.Fatal("the view was not sound meanwhile: the index was taken for incomplete")
-	}
+	soundFor(t, a, 3*time.Second) // the index is not taken for incomplete
 	if r := a.State(); r.Entries != 1 {
 		t.Fatalf("the index has %d entries", r.Entries)
 	}

@@ -32,11 +32,7 @@ func TestWatchDeposedLeader(t *testing.T) {
 	b := engineOf(t, "h2", urls(far), onThree)
 	sounds(t, a)
 	sounds(t, b)
-	_, since, _ := a.CaughtUp()
-	until(t, func() bool { asOf, _, _ := a.CaughtUp(); return asOf.After(since.Add(5 * time.Second)) })
-	if _, now, ok := a.CaughtUp(); !ok || !now.Equal(since) {
-		t.Errorf("the view of an idle bucket was not sound for 5 s: %s", a.State().Reason)
-	}
+	soundFor(t, a, 5*time.Second)
 	leader, err := s.Leader(t.Context(), "KV_memory")
 	if err != nil {
 		t.Fatal(err)
