@@ -770,3 +770,29 @@ func TestMendingWithoutALogKeepsNoCopies(t *testing.T) {
 		t.Errorf("it keeps %v", kept)
 	}
 }
+
+// contract 2: a start whose disk fails is not tried again, although Pebble panics then, as it does over damage.
+func TestAPanicOverAFailingDiskIsNoDamage(t *testing.T) {
+	if !alone(t, fatalStatus) { // Pebble leaves a goroutine behind
+		return
+	}
+	mem := vfs.NewMem()
+	j := open(t, mem)
+	put(t, j, key("a"), "1")
+	no(t, j.Close())
+	met := 0
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".dbtmp") {
+			if met++; met == 1 {
+				panic("element has outstanding references")
+			}
+		}
+		return nil
+	}))
+	_, err := journal.Open(journal.Options{Dir: dir, FS: fs})
+	if met != 1 || err == nil || errors.Is(err, journal.ErrCorrupt) || !strings.Contains(err.Error(), "its files are whole: check the disk: ") {
+		t.Fatalf("after %d attempts: %v", met, err)
+	}
+	expect(t, open(t, mem), key("a"), journal.Value, "1")
+	os.Exit(fatalStatus)
+}

@@ -24,7 +24,7 @@ func Open(opts Options) (*Journal, error) {
 	opts = opts.withDefaults()
 	j, err := begin(opts)
 	if errors.Is(err, ErrCorrupt) {
-		if err = mend(opts); err == nil {
+		if err = mend(opts, err); err == nil {
 			j, err = begin(opts) // once: a disk that damages a journal at once is not to be trusted
 		}
 	}
@@ -34,13 +34,18 @@ func Open(opts Options) (*Journal, error) {
 	return j, nil
 }
 
-// mend replaces a damaged journal, if nothing that is owed is missing. Errors: the damage.
-func mend(opts Options) error {
+// mend replaces a damaged journal, if nothing that is owed is missing. Errors: the damage, or met, which a start has
+// met, if there is none.
+func mend(opts Options, met error) error {
 	r, err := recovery.Recover(recovery.Options{
 		Dir: opts.Dir, FS: opts.FS, Now: time.Now(), Whole: true, AwaitRoom: opts.AwaitRoom,
 	})
-	if err != nil || r.Healthy {
+	if err != nil {
 		return err
+	}
+	// A disk that fails at a start may have Pebble panic, which looks like damage and hides the disk's error.
+	if r.Healthy { // guard 2.17
+		return fmt.Errorf("it does not open, though all its files are whole: check the disk: %v", store.OneLine(met))
 	}
 	opts.Logger.Warn("the journal was damaged, and is mended: every pending write and dead letter is there, and upstream is asked for what copies are not. "+
 		"The damaged directory is kept, and can be deleted with its report; check the disk",
