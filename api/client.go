@@ -228,7 +228,9 @@ func (r *Refused) Meaning() string {
 	case http.StatusUnprocessableEntity:
 		return "BotWire does not take this: change the namespace, the key or the value"
 	case http.StatusRequestEntityTooLarge:
-		if !strings.HasPrefix(r.Detail(), "the value ") { // that one is too long, however much room there is
+		// The others are about the size of one value or body, and say themselves what fits.
+		speaks := func(word string) bool { return strings.Contains(strings.ToLower(r.Detail()), word) }
+		if speaks("full") || speaks("storage") || speaks("quota") {
 			return "there is no room for this: " + RemedyRoom
 		}
 	}

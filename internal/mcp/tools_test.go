@@ -532,16 +532,25 @@ func TestUpstreamsRefusalsSayWhatToDo(t *testing.T) {
 			c.refused(tool, with, parts...)
 		}
 	}
-	for status, parts := range map[int][]string{
-		http.StatusRequestEntityTooLarge: {"there is no room", api.RemedyRoom, "Nothing was written"},
-		http.StatusUnprocessableEntity:   {"BotWire does not take this", "Nothing was written"},
+	const full, large, sealed, echo = `"Namespace storage limit exceeded"`, `"Request body too large. Max 5242880 bytes."`,
+		`"the value is too large for a sealed namespace"`, `[{"input":"S3CRET"}]`
+	for _, refusal := range []struct {
+		status int
+		detail string
+		parts  []string
+	}{
+		{http.StatusRequestEntityTooLarge, full, []string{"there is no room", api.RemedyRoom, "Nothing was written", "storage limit exceeded"}},
+		{http.StatusRequestEntityTooLarge, large, []string{"Request body too large. Max 5242880 bytes."}},
+		{http.StatusRequestEntityTooLarge, sealed, []string{"the value is too large for a sealed namespace"}},
+		{http.StatusUnprocessableEntity, echo, []string{"BotWire does not take this", "Nothing was written"}},
 	} {
 		c := d.overStdio(d.serve(func(o *mcp.Options) {
 			o.Daemon.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(`{"detail":[{"input":"S3CRET"}]}`))}, nil
+				return &http.Response{StatusCode: refusal.status, Body: io.NopCloser(strings.NewReader(`{"detail":` + refusal.detail + `}`))}, nil
 			})
 		}))
-		if text := c.refused("memory_write", args{"namespace": "n", "key": "k", "value": "v"}, parts...); strings.Contains(text, "S3CRET") {
+		text := c.refused("memory_write", args{"namespace": "n", "key": "k", "value": "v"}, refusal.parts...)
+		if strings.Contains(text, "S3CRET") || refusal.detail != full && strings.Contains(text, api.RemedyRoom) {
 			t.Error(text)
 		}
 	}
