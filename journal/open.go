@@ -45,7 +45,7 @@ func mend(opts Options, met error) error {
 	}
 	// A disk that fails at a start may have Pebble panic, which looks like damage and hides the disk's error.
 	if r.Healthy { // guard 2.17
-		return fmt.Errorf("it does not open, though all its files are whole: check the disk: %v", store.OneLine(met))
+		return errors.New("it does not open, though all its files are whole: check the disk: " + store.OneLine(met).Error())
 	}
 	opts.Logger.Warn("the journal was damaged, and is mended: every pending write and dead letter is there, and upstream is asked for what copies are not. "+
 		"The damaged directory is kept, and can be deleted with its report; check the disk",
