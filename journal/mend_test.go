@@ -357,6 +357,9 @@ func TestDamagedWriteEndsTheProcess(t *testing.T) {
 		"a dead letter":   func(j *journal.Journal) error { return second(j.DeadLetters(0, 10)) },
 		"one of them":     func(j *journal.Journal) error { return second(j.ReadDeadLetter(3)) },
 		"what was sent":   func(j *journal.Journal) error { _, _, err := j.Left(journal.Write{ID: key("pending0")}); return err },
+		"to replace it": func(j *journal.Journal) error {
+			return second(j.Append(journal.NewWrite{ID: key("deleted"), Op: journal.Put, Value: "2"}))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := vfs.NewMem()
@@ -367,9 +370,12 @@ func TestDamagedWriteEndsTheProcess(t *testing.T) {
 			sent(t, j, put(t, j, key("pending0"), "0"))
 			w := put(t, j, key("pending0"), "1")
 			no(t, j.DeadLetter(put(t, j, key("dead"), "x"), journal.Failure{Status: 413, Reason: "too big"}))
+			sent(t, j, put(t, j, key("deleted"), "0"))
+			sent(t, j, remove(t, j, key("deleted")))
 			no(t, j.Flip(journal.VersionKey(w.ID, w.Seq)))
 			no(t, j.Flip(journal.DeadKey(3)))
 			no(t, j.Flip("a/ns/pending0"))
+			no(t, j.Flip("a/ns/deleted"))
 			mustBeCorrupt(t, read(j))
 			if err := fatal.Load(); err == nil || !errors.Is(*err, journal.ErrCorrupt) {
 				t.Errorf("the process goes on: %v", err)

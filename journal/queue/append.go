@@ -102,7 +102,7 @@ func (a *appending) Fill(tx *store.Tx) error {
 // leave returns what requests may have left of an entry when another write takes the place of v, which was sent.
 func (q *Queue) leave(tx *store.Tx, id ID, v *record.Pending) ([]Content, error) {
 	if v.Op == Delete {
-		return leftWith(tx, id, ContentOf(Delete, ""))
+		return q.leftWith(tx, id, ContentOf(Delete, ""))
 	}
 	r, err := tx.Reader()
 	if err != nil {
@@ -112,7 +112,7 @@ func (q *Queue) leave(tx *store.Tx, id ID, v *record.Pending) ([]Content, error)
 	if err != nil || !ok {
 		return nil, q.store.Owed(q.DamagedIf(cmp.Or(err, ErrGone)))
 	}
-	return leftWith(tx, id, ContentOf(Put, sent.Value))
+	return q.leftWith(tx, id, ContentOf(Put, sent.Value))
 }
 
 // supersedes returns the receipt of the older write that this one replaces.

@@ -48,7 +48,7 @@ type Retiring struct {
 func (q *Queue) Retire(r *Retiring) (err error) {
 	r.queue = q
 	if r.keptLeft, err = store.HoldsKey(q.store.DB(), record.EntryKey(record.LeftPrefix, r.Write.ID)); err != nil {
-		return err
+		return q.store.Owed(err)
 	}
 	if r.State == record.ReceiptSettled {
 		if r.marks, err = q.Letters.mark(r.Write.ID, r.Write.Seq); err != nil {

@@ -123,9 +123,9 @@ func (q *Queue) LastSending() (ago time.Duration, ok bool, err error) {
 // process may.
 func (q *Queue) MarkSent(w Write) (before bool, err error) {
 	err = q.store.Use(func() error {
-		left, _, err := readLeft(q.store.DB(), w.ID)
+		left, _, err := q.readLeft(q.store.DB(), w.ID)
 		if err != nil {
-			return q.store.Owed(err)
+			return err
 		}
 		newest := false
 		q.store.InOrder(func(record.Totals) { before, newest = q.sent(w.ID, w.Seq, true) })
@@ -135,7 +135,7 @@ func (q *Queue) MarkSent(w Write) (before bool, err error) {
 		}
 		// The newer write has been journaled without a word of this one.
 		return q.store.Update(store.ChangeFunc(func(tx *store.Tx) error {
-			left, err := leftWith(tx, w.ID, ContentOf(w.Op, w.Value))
+			left, err := q.leftWith(tx, w.ID, ContentOf(w.Op, w.Value))
 			if err == nil {
 				setLeft(tx, w.ID, left) // guard 14.15
 			}
@@ -160,9 +160,9 @@ func (q *Queue) UnmarkSent(w Write) error {
 			if err != nil {
 				return err
 			}
-			left, known, err := readLeft(r, w.ID)
+			left, known, err := q.readLeft(r, w.ID)
 			if err != nil || !known {
-				return q.store.Owed(err)
+				return err
 			}
 			// guard 17.71
 			without := slices.DeleteFunc(left, func(c Content) bool { return c == ContentOf(w.Op, w.Value) })
@@ -189,31 +189,32 @@ func (q *Queue) Left(w Write) (left []Content, known bool, err error) {
 
 // LeftOf is [Queue.Left] for a caller who has acquired the store.
 func (q *Queue) LeftOf(w Write) (left []Content, known bool, err error) {
-	if left, known, err = readLeft(q.store.DB(), w.ID); err == nil && known && q.wasSent(w.ID, w.Seq) {
+	if left, known, err = q.readLeft(q.store.DB(), w.ID); err == nil && known && q.wasSent(w.ID, w.Seq) {
 		left = withLast(left, ContentOf(w.Op, w.Value))
 	}
-	return left, known, q.store.Owed(err)
+	return left, known, err
 }
 
 // mostLeft bounds what is kept of one entry: in an outage of days, a busy entry would keep ever more.
 const mostLeft = 64
 
-// readLeft returns what requests may have left of an entry, as the disk says. known is false if that is lost.
-func readLeft(r pebble.Reader, id ID) (left []Content, known bool, err error) {
+// readLeft returns what requests may have left of an entry, as the disk says. known is false if that is lost. Damage ends the
+// process.
+func (q *Queue) readLeft(r pebble.Reader, id ID) (left []Content, known bool, err error) {
 	found, err := store.Get(r, record.EntryKey(record.LeftPrefix, id), func(body []byte) (err error) {
 		left, err = record.DecodeLeft(body)
 		return err
 	})
-	return left, !found || len(left) > 0, err
+	return left, !found || len(left) > 0, q.store.Owed(err)
 }
 
 // leftWith returns what requests may have left of an entry, with one more of them; empty if nobody knows.
-func leftWith(tx *store.Tx, id ID, c Content) ([]Content, error) {
+func (q *Queue) leftWith(tx *store.Tx, id ID, c Content) ([]Content, error) {
 	r, err := tx.Reader()
 	if err != nil {
 		return nil, err
 	}
-	left, known, err := readLeft(r, id)
+	left, known, err := q.readLeft(r, id)
 	if err != nil || !known {
 		return nil, err
 	}
