@@ -84,6 +84,7 @@ func run(ctx context.Context, out io.Writer, binary string, lasts, think time.Du
 		doubted: make(map[*numbered.Entry]int), doubtedLogs: make(map[string]bool), conflicts: make(map[string]bool),
 	}
 	s.load = &load{model: newModel(), caller: newCaller(s.base, secrets.token), seed: seed, think: think, logs: newLogs(), epochs: &epochs{}}
+	s.load.tail = func() string { return s.daemon.Load().Tail() }
 	if err := s.restart(ctx); err != nil {
 		return err
 	}

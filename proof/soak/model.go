@@ -13,19 +13,29 @@ type model struct {
 
 	mu     sync.Mutex
 	count  int
-	wrongs []string // the first ones
+	wrongs []string      // the first ones
+	tail   func() string // the end of the daemon's log; may be nil
 }
 
-// shownAtMost bounds how many wrong answers are kept and shown. The soak ends there.
-const shownAtMost = 20
+const (
+	// shownAtMost bounds how many wrong answers are kept and shown. The soak ends there.
+	shownAtMost = 20
+	// explainedAtMost bounds with how many of them the daemon's log is kept.
+	explainedAtMost = 3
+)
 
 // wrong notes an answer that cannot be true.
 func (m *model) wrong(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.count++; m.count <= shownAtMost {
-		m.wrongs = append(m.wrongs, fmt.Sprintf(format, args...))
+	if m.count++; m.count > shownAtMost {
+		return
 	}
+	text := fmt.Sprintf(format, args...)
+	if m.tail != nil && m.count <= explainedAtMost {
+		text += "\nthe daemon's log ended then with:\n" + m.tail()
+	}
+	m.wrongs = append(m.wrongs, text)
 }
 
 func (m *model) wrongCount() int {

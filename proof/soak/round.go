@@ -23,6 +23,8 @@ const (
 	// healLimit bounds how long the daemon may take, once everything is healthy, to carry
 	// upstream what it holds. It ends a hang: a busy machine is slow.
 	healLimit = 10 * time.Minute
+	// giveUpFor bounds how long the daemon goes on to give up what it has, once the disk has room again.
+	giveUpFor = 2 * time.Second
 	// slowDrain is how long that may take without the soak printing why.
 	slowDrain = 30 * time.Second
 )
@@ -70,9 +72,12 @@ func (s *soak) full(now bool) {
 	}
 }
 
-// free gives the disk back.
+// free gives the disk back. A daemon that was about to give up names does so yet.
 func (s *soak) free() error {
 	err := s.disk.free()
+	if s.load.shortage.Load()%2 == 1 {
+		time.Sleep(giveUpFor)
+	}
 	s.full(false)
 	s.freed = time.Now()
 	return err
