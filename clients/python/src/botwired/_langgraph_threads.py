@@ -70,13 +70,13 @@ class Threads:
     async def change(self, thread_id: str, namespace: str, edit: Callable[[Fields], bool]) -> None:
         """Edit a thread as it is, and again if somebody else has written meanwhile. False: it stays."""
         key = _key(thread_id, namespace)
-        async with self._port.turn(key) as called:
-            while not await self._change(thread_id, key, edit, called):
+        async with self._port.turn(key):
+            while not await self._change(thread_id, key, edit):
                 pass
 
-    async def _change(self, thread_id: str, key: str, edit: Callable[[Fields], bool], called: float) -> bool:
+    async def _change(self, thread_id: str, key: str, edit: Callable[[Fields], bool]) -> bool:
         """Try to edit a thread. False: somebody else has written meanwhile."""
-        entry = await self._port.entry(key, called)
+        entry = await self._port.entry(key)
         thread = _thread(entry)
         before = _parts(thread)
         if not edit(thread):

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from botwired import AsyncMemory, Memory, _turns
 from botwired._entries import ANY, Entry, IfVersion, Written
-from botwired._retry import Contention, now
+from botwired._retry import Contention
 from botwired.errors import Conflict, Unavailable
 
 T = TypeVar("T")
@@ -71,8 +71,7 @@ def with_state(memory: Memory | AsyncMemory, result: str) -> str:
 class Port(Protocol):
     """The operations of a memory that an adapter needs."""
 
-    async def entry(self, key: str, called: float | None = None) -> Entry | None:
-        """Read an entry. Who has waited for a turn passes what that has given: the patience counts from there."""
+    async def entry(self, key: str) -> Entry | None: ...
 
     async def entries(self, keys: Sequence[str]) -> list[Entry | None]:
         """Read many entries, several at a time."""
@@ -82,8 +81,8 @@ class Port(Protocol):
 
     async def list_keys(self, prefix: str) -> list[str]: ...
 
-    def turn(self, key: str) -> AbstractAsyncContextManager[float]:
-        """Let those in this process who change an entry take turns, and give the time at which this one was asked for.
+    def turn(self, key: str) -> AbstractAsyncContextManager[None]:
+        """Let those in this process who change an entry take turns.
 
         A plain BotWire has nothing else that keeps them apart. With versions, it saves them conflicts.
         """
@@ -108,8 +107,8 @@ class Blocking:
         self._memory = memory
         self._contentions = _Contentions()
 
-    async def entry(self, key: str, called: float | None = None) -> Entry | None:
-        return self._memory._transport.run(self._memory._rules.entry(key, called))
+    async def entry(self, key: str) -> Entry | None:
+        return self._memory.entry(key)
 
     async def entries(self, keys: Sequence[str]) -> list[Entry | None]:
         if len(keys) <= 1:
@@ -124,10 +123,9 @@ class Blocking:
         return self._memory.list_keys(prefix)
 
     @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[float]:
-        called = now()
+    async def turn(self, key: str) -> AsyncIterator[None]:
         with _turns.for_thread((self._memory.base_url, self._memory.namespace, key)):
-            yield called
+            yield
 
     async def set(self, key: str, value: Any) -> None:
         self._memory.set(key, value)
@@ -161,8 +159,8 @@ class Native:
         self._memory = memory
         self._contentions = _Contentions()
 
-    async def entry(self, key: str, called: float | None = None) -> Entry | None:
-        return await self._memory._transport.run(self._memory._rules.entry(key, called))
+    async def entry(self, key: str) -> Entry | None:
+        return await self._memory.entry(key)
 
     async def entries(self, keys: Sequence[str]) -> list[Entry | None]:
         free = asyncio.Semaphore(AT_ONCE)
@@ -180,10 +178,9 @@ class Native:
         return await self._memory.list_keys(prefix)
 
     @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[float]:
-        called = now()
+    async def turn(self, key: str) -> AsyncIterator[None]:
         async with _turns.for_task((self._memory.base_url, self._memory.namespace, key)):
-            yield called
+            yield
 
     async def set(self, key: str, value: Any) -> None:
         await self._memory.set(key, value)

@@ -34,8 +34,9 @@ from botwired._entries import (
     written_of,
 )
 from botwired._names import KEYS, NAMESPACES, is_digest
-from botwired._retry import Contention, Outcome, contact_with, exchange, now
+from botwired._retry import Contention, Outcome, contact_with, exchange
 from botwired._steps import Answer, Call, Lost, Request, Sleep, Steps
+from botwired._turns import waited_since
 from botwired._values import encode
 from botwired.errors import Conflict, Error, Refused, Unavailable, Unsupported
 
@@ -64,9 +65,9 @@ class Rules:
         self._has_versions = False
         self._contact = contact_with(server)
 
-    def entry(self, key: str, called: float | None = None) -> Steps[Entry | None]:
-        """Read an entry. None: it does not exist. Who has waited for a turn says since when it was `called`."""
-        return (yield from self._read(KEYS.to_wire(key).text, called))
+    def entry(self, key: str) -> Steps[Entry | None]:
+        """Read an entry. None: it does not exist."""
+        return (yield from self._read(KEYS.to_wire(key).text))
 
     def known(self, key: str) -> Steps[Entry | None]:
         """Read an entry of which the daemon has a copy, once and without a wait for upstream."""
@@ -131,16 +132,10 @@ class Rules:
         return True
 
     def update(self, key: str, change: Callable[[Any], Any], default: Any) -> Steps[Any]:
-        """Read, change, and write if nobody else has written meanwhile; else once more.
-
-        The patience counts from this call on: the steps may have to wait for their turn.
-        """
-        return self._update(key, change, default, now())
-
-    def _update(self, key: str, change: Callable[[Any], Any], default: Any, called: float) -> Steps[Any]:
+        """Read, change, and write if nobody else has written meanwhile; else once more."""
         turns = Contention(key, self._patience)
         while True:
-            entry = yield from self._read(KEYS.to_wire(key).text, called)
+            entry = yield from self._read(KEYS.to_wire(key).text)
             old = copy.deepcopy(default) if entry is None else entry.value
             new = yield Call(change, old)
             if new is None:
@@ -241,8 +236,8 @@ class Rules:
         entry = yield from self._read(wire_key)
         return None if entry is None else entry.key
 
-    def _read(self, wire_key: str, called: float | None = None) -> Steps[Entry | None]:
-        answer = (yield from self._exchange(Request("GET", self._path(wire_key)), called)).answer
+    def _read(self, wire_key: str) -> Steps[Entry | None]:
+        answer = (yield from self._exchange(Request("GET", self._path(wire_key)))).answer
         if answer.status == 404:
             _check_absence(answer)
             return None
@@ -273,8 +268,8 @@ class Rules:
         """Return the headers that name the author and the write. A daemon makes a named write once."""
         return {**self._author, **given("idempotency-key", uuid.uuid4().hex)}
 
-    def _exchange(self, request: Request, called: float | None = None) -> Steps[Outcome]:
-        outcome = yield from exchange(request, self._patience, self._server, self._contact, called)
+    def _exchange(self, request: Request) -> Steps[Outcome]:
+        outcome = yield from exchange(request, self._patience, self._server, self._contact, waited_since())
         self._has_versions = self._has_versions or is_of_botwired(outcome.answer)
         return outcome
 

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from botwired._retry import now
 from botwired.errors import Error
 
 Place: TypeAlias = tuple[str, str, str]
@@ -108,6 +109,7 @@ class _Turn:
         self.lane = lane
         self.place = place
         self.outer: tuple[_Turn, ...] = ()
+        self.asked: float | None = now()
 
 
 class ThreadTurn(_Turn):
@@ -145,6 +147,15 @@ class TaskTurn(_Turn):
 
 
 _turns = _Turns()
+
+
+def waited_since() -> float | None:
+    """Return since when the caller has waited for its turn, to the first request in it. Later ones have not waited."""
+    turns = _had.get()
+    if not turns:
+        return None
+    asked, turns[-1].asked = turns[-1].asked, None
+    return asked
 
 
 def for_thread(place: Place) -> ThreadTurn:

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from conftest import Server
 
-from botwired import AsyncMemory, Error, Memory, Refused
+from botwired import AsyncMemory, Error, Memory, Refused, Unavailable
 from botwired._log import AsyncLog, Log
 from botwired._rules import Rules
 
@@ -284,3 +286,20 @@ def test_two_objects_of_one_log_take_turns(daemon: Server, namespace: str) -> No
         two.clear()
         one.append(["after"])
         assert two.read() == ["after"]
+
+
+def test_appends_to_one_log_fail_together_where_the_daemon_has_gone(
+    own_daemon: Callable[[], Server], namespace: str
+) -> None:
+    """A log's first request in a turn is a write where it knows the head, and a read where it does not."""
+    daemon = own_daemon()
+    with Memory(namespace, daemon.url, patience=1) as memory, ThreadPoolExecutor(10) as pool:
+        known = Log(memory, "a list")
+        known.append([1])
+        daemon.kill()
+        for logs in [[known] * 10, [Log(memory, "a list") for _ in range(10)]]:
+            began = time.monotonic()
+            done = [pool.submit(log.append, [2]) for log in logs]
+            assert {type(each.exception(60)) for each in done} == {Unavailable}
+            assert time.monotonic() - began < 5
+    daemon.start()
