@@ -286,11 +286,11 @@ func (r *Reader) noteRefused(namespace string, failed *Error) {
 	}
 }
 
-// Refused returns, by namespace, why upstream refuses reads although it is up (contract 15).
+// Refused returns, by namespace, why upstream refuses reads, or has them wait for long, although it is up (contract 15).
 func (r *Reader) Refused() map[string]string {
+	out := r.throttles.long()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make(map[string]string, len(r.refused))
 	for namespace, last := range r.refused {
 		if time.Since(last.at) > refusedFor {
 			delete(r.refused, namespace)

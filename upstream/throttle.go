@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,6 +18,9 @@ const answerKept = 4 << 10
 // which limits only writes.
 const longestThrottle = time.Hour
 
+// longThrottle is the shortest wait of reads that the status shows: the copies that answer meanwhile get old.
+const longThrottle = time.Minute
+
 // throttles holds the namespaces whose reads wait because upstream said so. Its methods may be called
 // concurrently.
 type throttles struct {
@@ -29,6 +33,7 @@ type throttles struct {
 // throttle is one namespace's wait. When the wait is over, one read at a time tests whether upstream
 // accepts the namespace's reads again.
 type throttle struct {
+	since   time.Time // when the reads began to wait
 	until   time.Time
 	trial   bool   // a read that tests this is in flight
 	said    *Error // upstream's answer
@@ -83,7 +88,7 @@ func (ts *throttles) end(namespace string, trial bool, failed *Error) {
 func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed *Error) {
 	first := t == nil
 	if first {
-		t = &throttle{backoff: NewBackoff(ts.initial, ts.longest)}
+		t = &throttle{since: time.Now(), backoff: NewBackoff(ts.initial, ts.longest)}
 		limit.Remember(ts.byNamespace, namespace, t)
 	}
 	t.trial = t.trial && !trial
@@ -99,6 +104,19 @@ func (ts *throttles) throttled(namespace string, t *throttle, trial bool, failed
 		said.Answer = nil
 	}
 	t.said = &said
+}
+
+// long returns, by namespace, why its reads wait for longThrottle or longer, for people.
+func (ts *throttles) long() map[string]string {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	out := make(map[string]string)
+	for namespace, t := range ts.byNamespace {
+		if (t.trial || time.Now().Before(t.until)) && t.until.Sub(t.since) >= longThrottle { // guard 15.24
+			out[namespace] = fmt.Sprintf("%s, until %s", t.said.Reason, t.until.UTC().Format("15:04 UTC"))
+		}
+	}
+	return out
 }
 
 // refusal returns upstream's answer with the remaining wait.

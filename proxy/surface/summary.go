@@ -284,8 +284,11 @@ func (f *facts) paused(g *group) *api.Finding {
 
 func (f *facts) readsRefused(g *group) *api.Finding {
 	remedy, commands := f.access()
-	if strings.Contains(g.first.ReadsRefused, "the key file lacks") {
+	switch {
+	case strings.Contains(g.first.ReadsRefused, "the key file lacks"):
 		remedy, commands = "botwired seal status says what to do", []string{"botwired seal status"}
+	case strings.HasPrefix(g.first.ReadsRefused, "HTTP 429"):
+		remedy, commands = "botwired waits as long as upstream has said", nil
 	}
 	return say("reads_refused", time.Time{}, remedy,
 		"Upstream does not let the reads of %s in (%s): botwired answers with its copies", g.name(), g.first.ReadsRefused).Offering(commands...)

@@ -106,6 +106,8 @@ var summaryRows = []summaryRow{
 	}, api.LevelWarning, "2 namespaces (such as a) are nearly full (about 800 of 1,000 bytes, by upstream's last list): writes wait once upstream has no room for more", false, "delete entries", nil},
 	{"reads refused", []func(*facts){space(api.NamespaceStatus{Namespace: "a", ReadsRefused: "HTTP 403"})}, api.LevelWarning,
 		"Upstream does not let the reads of a in (HTTP 403): botwired answers with its copies", false, "upstream.url", nil},
+	{"reads wait", []func(*facts){space(api.NamespaceStatus{Namespace: "a", ReadsRefused: "HTTP 429: slowly, until 12:00 UTC"})}, api.LevelWarning,
+		"Upstream does not let the reads of a in (HTTP 429: slowly, until 12:00 UTC): botwired answers with its copies", false, "as long as upstream has said", nil},
 	{"not sealed", []func(*facts){space(api.NamespaceStatus{Namespace: "a", NotOpened: "key k: it is not sealed"})}, api.LevelWarning,
 		"Upstream holds what is not sealed with these keys in a (key k: it is not sealed): botwired refuses it", false, "botwired seal status", nil},
 	{"a quota is used up", []func(*facts){space(api.NamespaceStatus{

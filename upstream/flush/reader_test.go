@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -156,6 +157,31 @@ func TestRefusedReads(t *testing.T) {
 					t.Errorf("the status says %q", why)
 				}
 			})
+		})
+	}
+}
+
+// Reads that wait for a minute or longer are in the status, as long as they wait: copies answer meanwhile (contract 9).
+func TestReadsThatWaitForLongAreInTheStatus(t *testing.T) {
+	for wait, shown := range map[string]bool{"59": false, "60": true, "300": true} {
+		readers(t, func(t *testing.T, f *fake, r *upstream.Reader) {
+			f.answer = func(call) reply { return throttled(wait) }
+			if _, err := r.Get(t.Context(), key("k"), false); err == nil {
+				t.Fatal("it is not throttled")
+			}
+			seconds, _ := strconv.Atoi(wait)
+			left := time.Duration(seconds) * time.Second
+			for _, at := range []time.Duration{0, left - time.Second} {
+				time.Sleep(at)
+				why := r.Refused()["ns"]
+				if (why != "") != shown || shown && !(strings.HasPrefix(why, "HTTP 429: ") && strings.Contains(why, ", until ")) {
+					t.Errorf("the reads wait for %s s: after %s the status says %q", wait, at, why)
+				}
+			}
+			time.Sleep(time.Second)
+			if why := r.Refused()["ns"]; why != "" {
+				t.Errorf("the wait of %s s is over: the status says %q", wait, why)
+			}
 		})
 	}
 }
