@@ -50,13 +50,16 @@ function keysOf(answer) {
 }
 
 /**
- * A page of the daemon's own listing: the keys, after which the next one begins, and whether it has all.
+ * The page after a key of the daemon's own listing: its keys, after which the next one begins ("" if there is none), and
+ * whether the listing has all.
  * @param {Answer} answer
+ * @param {string} after
  */
-function pageOf(answer) {
-  const { entries, next, complete } = answer.json();
+function pageOf(answer, after) {
+  const { entries, next = null, complete } = answer.json();
   const keys = rowsOf(entries, answer).filter(({ op }) => op !== "delete").map(({ key }) => key);
-  return { keys, next: typeof next === "string" ? next : "", isComplete: complete === true };
+  if (next !== null && !(typeof next === "string" && next > after)) throw answer.foreign(); // pages in a circle have no end
+  return { keys, next: next ?? "", isComplete: complete === true };
 }
 
 /** @param {unknown} rows @param {Answer} answer @returns {{ key: string, op?: unknown }[]} */

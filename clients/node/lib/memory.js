@@ -212,7 +212,7 @@ class Memory {
       const query = new URLSearchParams({ namespace: this.#wireNamespace, after, limit: String(PAGE) });
       const { answer } = await this.#exchange({ method: "GET", path: `/_botwired/entries?${query}` });
       if (answer.status !== 200) break;
-      const page = pageOf(answer);
+      const page = pageOf(answer, after);
       for (const key of page.keys) if (!known.has(key)) more.push(key);
       after = page.next;
       if (after !== "") continue;

@@ -123,6 +123,15 @@ for (const page of [{}, { entries: {} }, { entries: [null] }, { entries: [{ op: 
   });
 }
 
+for (const next of ["new", "a", 7, ["new"], true]) {
+  test(`pages of keys that go round in a circle by ${JSON.stringify(next)}`, { timeout: 20_000 }, async () => {
+    const first = { namespace: "n", count: 1000, keys: rowsOf(1000) };
+    const fetch = async (url) =>
+      new Response(JSON.stringify(url.includes("/entries") ? { entries: more, next, complete: true } : first), { headers: { "cache-status": "botwired; hit" } });
+    await assert.rejects(new Memory("n", { url: "http://127.0.0.1:4", fetch }).keys(), (error) => error.constructor === BotwiredError && /not one of BotWire's/.test(error.message));
+  });
+}
+
 test("a list that may lack keys", async (t) => {
   const emitWarning = t.mock.method(process, "emitWarning", () => {});
   const memory = memoryOf(JSON.stringify({ namespace: "n", count: 1, keys: rowsOf(1) }), { headers: { "botwired-list": "incomplete" } });

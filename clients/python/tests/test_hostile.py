@@ -112,13 +112,36 @@ def test_an_answer_about_another_entry(wrong: dict[str, str]) -> None:
         b"[" * 100_000,
         b'{"value":' * 100_000,
         json.dumps({**ENTRY, "created_at": 10**400}).encode(),
+        json.dumps({**ENTRY, "updated_at": 1e12}).encode(),
+        json.dumps({**ENTRY, "updated_at": float("nan")}).encode(),
         json.dumps({**ENTRY, "value": "\ud800"}).encode(),
     ],
-    ids=["deep list", "deep object", "number", "surrogate"],
+    ids=["deep list", "deep object", "number", "no date", "no number", "surrogate"],
 )
 def test_json_that_python_does_not_take(body: bytes) -> None:
     with pytest.raises(Error, match="not one of BotWire's"):
         memory_of(httpx.Response(200, content=body)).get("k")
+
+
+@pytest.mark.parametrize("following", ["k7", "a", 7, ["k7"], True, "\ud800"])
+def test_pages_of_keys_that_go_round_in_a_circle(following: Any) -> None:
+    rows = [{"key": f"k{n}"} for n in range(1000)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        page = {"entries": [{"key": "k7", "op": "put"}], "next": following, "complete": True}
+        body = page if "entries" in request.url.path else {"namespace": "n", "count": 1000, "keys": rows}
+        return httpx.Response(200, content=json.dumps(body), headers={"Cache-Status": "botwired; hit"})
+
+    memory = Memory("n", "http://127.0.0.1:1", http=httpx.Client(transport=httpx.MockTransport(answer)))
+    with pytest.raises(Error, match="not one of BotWire's"):
+        memory.list_keys()
+
+
+def test_a_number_of_a_write_that_python_does_not_take() -> None:
+    """It is no reason to say that a write has failed which was made."""
+    headers = {"Botwired-Write": "pending; seq=" + "9" * 5000}
+    written = memory_of(httpx.Response(200, json={**ENTRY, "stored": True}, headers=headers)).set("k", 1)
+    assert (written.state, written.seq) == ("pending", None)
 
 
 @pytest.mark.parametrize(

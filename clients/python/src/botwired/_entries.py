@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
@@ -110,7 +111,8 @@ def revision_of(row: Any, answer: Answer, wire_key: str) -> Revision:
             text = unwrap(wire_key, stored)[1] if stored is not None and is_digest(wire_key) else stored
             name = str(revision) if revision is not None else None if seq is None else f"w{seq}"
             value = None if text is None else decode(text)
-            return Revision(name, state, text is not None, value, str(row.get("author", "")), host, here, written)
+            author, at = str(row.get("author", "")), _seconds(written, answer)
+            return Revision(name, state, text is not None, value, author, host, here, at)
     raise answer.foreign()
 
 
@@ -140,10 +142,19 @@ def entry_of(answer: Answer, wire_key: str, has_versions: bool) -> Entry:
         name, text = unwrap(wire_key, text)
     try:
         text.encode()
-        times = float(created), float(updated)
-    except (UnicodeEncodeError, OverflowError):
+    except UnicodeEncodeError:
         raise answer.foreign() from None
+    times = _seconds(created, answer), _seconds(updated, answer)
     return Entry(name, decode(text), text, tag_of(answer, has_versions), *times)
+
+
+def _seconds(value: float, answer: Answer) -> float:
+    """Return Unix seconds of which a date can be made, as adapters do."""
+    try:
+        datetime.fromtimestamp(value, timezone.utc)
+    except (OSError, OverflowError, ValueError):
+        raise answer.foreign() from None
+    return float(value)
 
 
 def keys_of(answer: Answer) -> list[str]:
@@ -151,11 +162,18 @@ def keys_of(answer: Answer) -> list[str]:
     return [row["key"] for row in _rows("keys", answer)]
 
 
-def page_of(answer: Answer) -> tuple[list[str], str, bool]:
+def page_of(answer: Answer, after: str) -> tuple[list[str], str, bool]:
     """Return a page of the daemon's own listing: the keys, after which the next one begins, and whether it has all."""
     keys = [row["key"] for row in _rows("entries", answer) if row.get("op") != "delete"]
     page = answer.json()
-    return keys, str(page.get("next") or ""), page.get("complete") is True
+    match page.get("next"):
+        case None:
+            following = ""
+        case str(following) if following > after and following.isascii():
+            pass
+        case _:  # pages that go round in a circle have no end
+            raise answer.foreign()
+    return keys, following, page.get("complete") is True
 
 
 def _rows(name: str, answer: Answer) -> list[dict[str, Any]]:
@@ -180,7 +198,7 @@ def written_of(answer: Answer, has_versions: bool) -> Written:
     if answer.json().get("stored") is not True:
         raise answer.foreign()
     state, _, rest = answer.headers.get("botwired-write", "").partition(";")
-    seq = re.search(r"\bseq=(\d+)", rest)
+    seq = re.search(r"\bseq=(\d{1,20})\b", rest)
     return Written(tag_of(answer, has_versions), state or None, int(seq[1]) if seq else None)
 
 

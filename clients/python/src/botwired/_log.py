@@ -30,7 +30,7 @@ from typing import Any
 
 from botwired import AsyncMemory, Memory
 from botwired._entries import ABSENT, ANY, Entry, IfVersion, seen
-from botwired._parts import cut, join, new_name, to_json
+from botwired._parts import cut, joined, new_name, to_json
 from botwired._port import Blocking, Native, Port, complete
 from botwired.errors import Conflict, Error
 
@@ -42,6 +42,10 @@ SEGMENT_CHARS = 32_000
 # ITEM_CHARS is how long an item or a segment may be. The rest of a value's 100,000 characters is for the names
 # of what is to be deleted.
 ITEM_CHARS = 60_000
+
+
+_WRONG = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What an entry that somebody else has written there may raise."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,12 @@ class _Segment:
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> _Segment:
-        split_items = {int(index): names for index, names in fields.get("split", {}).items()}
-        return cls(tuple(fields["items"]), fields["before"], fields.get("previous"), split_items)
+        """Return the segment in an entry. An entry that holds something else raises one of _WRONG."""
+        items, previous = tuple(fields["items"]), fields.get("previous")
+        split_items = {
+            range(len(items))[int(index)]: [*map(str, names)] for index, names in fields.get("split", {}).items()
+        }
+        return cls(items, int(fields["before"]), None if previous is None else str(previous), split_items)
 
     def with_item(self, item: _Item) -> _Segment:
         split_items = {**self.split, len(self.items): item.parts} if item.parts else self.split
@@ -108,7 +116,8 @@ class _Head:
         if isinstance(value, list):
             return cls(_Segment(tuple(value)), version=seen(entry), foreign=True)
         if isinstance(value, dict) and value.get("botwired") == "log":
-            return cls(_Segment.of(value), tuple(value.get("drop", ())), value["write"], seen(entry))
+            with suppress(*_WRONG):
+                return cls(_Segment.of(value), tuple(map(str, value.get("drop", ()))), str(value["write"]), seen(entry))
         raise Error(f"the entry {name!r} holds something else than a log: it is left as it is")
 
 
@@ -246,7 +255,8 @@ class LogRules:
                         return await self._pop(head, head.segment, head.drop)
                     if previous is None:
                         return None
-                    return await self._pop(head, await self._segment(head, previous), (*head.drop, previous))
+                    segment = await self._segment(head, previous, head.segment.before)
+                    return await self._pop(head, segment, (*head.drop, previous))
 
     async def _pop(self, head: _Head, segment: _Segment, drop: tuple[str, ...]) -> Any:
         [value] = await self._values(head, segment, len(segment.items) - 1)
@@ -327,23 +337,29 @@ class LogRules:
             pieces.append(await self._values(head, segment, max(0, first - segment.before)))
             if segment.previous is None or segment.before <= first:
                 break
-            segment = await self._segment(head, segment.previous)
+            segment = await self._segment(head, segment.previous, segment.before)
         return [value for piece in reversed(pieces) for value in piece]
 
     async def _values(self, head: _Head, segment: _Segment, start: int) -> list[Any]:
         values = list(segment.items[start:])
         for index, names in segment.split.items():
             if index >= start:
-                parts = [await self._part(head, name) for name in names]
-                values[index - start] = json.loads(join(parts))
+                values[index - start] = joined(self._name, [str(await self._part(head, name)) for name in names])
         return values
 
-    async def _segment(self, head: _Head, name: str) -> _Segment:
+    async def _segment(self, head: _Head, name: str, end: int) -> _Segment:
+        """Return a sealed segment. It ends where the next one begins, so no chain of them is a circle."""
         text = self._sealed.get(name)
         if text is None:
             text = to_json(await self._part(head, name))
             self._sealed[name] = text
-        return _Segment.of(json.loads(text))
+        with suppress(*_WRONG):
+            segment = _Segment.of(json.loads(text))
+            if segment.items and segment.end == end:
+                return segment
+        raise _Lost(
+            f"the entry {self._key(name)!r} holds something else than a part of the log {self._name!r}: clear the log"
+        )
 
     async def _part(self, head: _Head, name: str) -> Any:
         entry = await self._port.entry(self._key(name))
@@ -368,7 +384,7 @@ class LogRules:
                 return names
             names.append(segment.previous)
             try:
-                segment = await self._segment(head, segment.previous)
+                segment = await self._segment(head, segment.previous, segment.before)
             except _Lost:
                 return names  # whatever it has pointed to, nobody can reach
 

@@ -48,6 +48,14 @@ def join(parts: Iterable[str]) -> str:
     return "".join(part[len(MARK) :] for part in parts)
 
 
+def joined(key: str, parts: Iterable[str]) -> Any:
+    """Return the value whose text is in parts."""
+    try:
+        return json.loads(join(parts))
+    except (ValueError, RecursionError):
+        raise Error(f"the parts of the value of {key!r} are no JSON together") from None
+
+
 @dataclass(frozen=True)
 class Document:
     """A value of any length, as it was read."""
@@ -82,7 +90,7 @@ class Documents:
             parts = await self._port.entries([self._part_key(name) for name in names])
             texts = [part.text for part in parts if part is not None]
             if len(texts) == len(names):
-                return Document(json.loads(join(texts)), seen(entry), names, entry)
+                return Document(joined(key, texts), seen(entry), names, entry)
             entry = await self._again(key, names)
         return None
 

@@ -216,7 +216,7 @@ class Rules:
             answer = (yield from self._exchange(Request("GET", f"/_botwired/entries?{query}"))).answer
             if answer.status != 200:
                 break
-            found, after, is_complete = page_of(answer)
+            found, after, is_complete = page_of(answer, after)
             more += [key for key in found if key not in known]
             if not after:
                 if not is_complete:

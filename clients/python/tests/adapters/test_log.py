@@ -109,6 +109,30 @@ def test_a_value_that_is_no_log_stays(memory: Memory) -> None:
     with pytest.raises(Error, match="something else than a log"):
         log.clear()
     assert memory.get("other") == "a text"
+    for wrong in [{}, {"items": 5}, {"items": [1], "before": "x"}, {"items": [], "before": 0, "split": {"0": ["p"]}}]:
+        memory.set("other", {"botwired": "log", "write": "w", **wrong})
+        with pytest.raises(Error, match="something else than a log"):
+            log.read()
+
+
+@pytest.mark.parametrize("part", ["a text", {"items": ["x"]}, {"items": ["x"], "before": 7, "previous": "a"}])
+def test_a_segment_that_is_none_is_refused_and_can_be_cleared(memory: Memory, part: Any) -> None:
+    """The last one is its own predecessor: a reader would go round for ever."""
+    memory.set("a list", {"botwired": "log", "write": "w", "before": 7, "items": [8], "previous": "a"})
+    memory.set("a list.a", part)
+    log = Log(memory, "a list")
+    with pytest.raises(Error, match="something else than a part of the log"):
+        log.read()
+    assert log.read(1) == [8]
+    log.clear()
+    assert memory.list_keys() == []
+
+
+def test_parts_that_are_no_json_together_are_no_item(memory: Memory) -> None:
+    memory.set("a list", {"botwired": "log", "write": "w", "before": 0, "items": [None], "split": {"0": ["p"]}})
+    memory.set("a list.p", '="cut of')
+    with pytest.raises(Error, match="are no JSON together"):
+        Log(memory, "a list").read()
 
 
 def test_concurrent_appenders_lose_nothing(daemon: Server, namespace: str) -> None:
