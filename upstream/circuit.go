@@ -128,8 +128,8 @@ func (c *Circuit) failed(id journal.ID, probe bool, failed *Error, sent time.Tim
 func (c *Circuit) overdue(id journal.ID, failed *Error, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept = true
-	c.failed(id, false, failed, sent) // guard 9.12
+	c.kept = c.kept || !c.isKnownSick(id, time.Now()) // guard 16.63
+	c.failed(id, false, failed, sent)                 // guard 9.12
 }
 
 // note records a failure. The caller holds mu.
@@ -142,8 +142,8 @@ func (c *Circuit) note(id journal.ID, failed *Error, sent, now time.Time) {
 	c.down = c.down || failed.Unreachable
 	c.hanging = failed.Verdict == Unanswered
 	limit.Remember(c.failedIn, id.Namespace, now)
-	if s, ok := c.sick[id]; ok && now.Sub(s.at) < c.sickFor { // guard 16.19
-		c.sick[id] = sickness{since: s.since, at: now, again: true}
+	if c.isKnownSick(id, now) { // guard 16.19
+		c.sick[id] = sickness{since: c.sick[id].since, at: now, again: true}
 		return
 	}
 	delete(c.sick, id)
@@ -249,6 +249,12 @@ func (c *Circuit) knownToFail(id journal.ID, now time.Time) (since time.Time, kn
 	}
 	s, ok := c.sick[id]
 	return time.Time{}, ok && c.isSick(s, now)
+}
+
+// isKnownSick reports whether an entry has failed lately while others succeeded. A further failure of it is no news.
+func (c *Circuit) isKnownSick(id journal.ID, now time.Time) bool {
+	s, ok := c.sick[id]
+	return ok && now.Sub(s.at) < c.sickFor
 }
 
 // isSick reports whether an entry has failed again since others succeeded, and lately.

@@ -78,3 +78,33 @@ func TestReadsOfAFailingEntryBackOff(t *testing.T) {
 		}
 	})
 }
+
+// contract 9: while an entry hangs that has hung before, and others are answered, only its namespace is sick, also while a
+// request for it is on its way.
+func TestAnEntryThatHangsAgainIsNoNewsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		health := NewHealth(HealthOptions{BackoffInitial: 200 * time.Millisecond, BackoffMax: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		r := NewReader(ReaderOptions{
+			Health: health, Slots: limit.NewSlots(4), BackoffInitial: 200 * time.Millisecond, BackoffMax: 30 * time.Second, Patience: 5 * time.Second,
+		})
+		bad, good := journal.ID{Namespace: "bad", Key: "k"}, journal.ID{Namespace: "good", Key: "k"}
+		hang := func() error {
+			time.Sleep(15 * time.Second)
+			return &Error{Verdict: Unanswered, Reason: "timeout"}
+		}
+		for round := range 5 {
+			if err := r.try(t.Context(), good, false, func() error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _ = r.try(t.Context(), bad, false, hang) }()
+			for second := range 20 {
+				time.Sleep(time.Second)
+				health.Writes().Success(good, false)
+				now := health.Report()
+				if _, sick := now.Sick["bad"]; round >= 2 && (len(now.Sick) != 1 || !sick) {
+					t.Errorf("round %d, second %d: upstream is %s (%s), and sick is %v", round, second, now.State, now.Reason, now.Sick)
+				}
+			}
+		}
+	})
+}
