@@ -121,6 +121,21 @@ func TestTheFirstAnswerAfterAQuietTimeCarriesTheState(t *testing.T) {
 	})
 }
 
+// contract 9: what the journal keeps over a restart is in the first answer after it.
+func TestTheFirstAnswerAfterAStartCarriesTheState(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		wantStatus(t, s.put(id("ns", "k"), "v"), http.StatusOK)
+		s.deadLetter(id("ns", "refused"), "v")
+		var err error
+		if s.server, err = proxy.New(s.opts); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.simple(simpleGet("/memory/ns/k")).Header.Get(stateHeader); !strings.HasPrefix(got, "Upstream has refused 1 write") {
+			t.Errorf("it is %q", got)
+		}
+	})
+}
+
 // contract 9: an answer that reports an error, a condition or that nothing has changed carries the state, too. A caller
 // that goes by the newest answer must not think that all is well.
 func TestErrorsCarryTheState(t *testing.T) {

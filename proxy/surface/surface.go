@@ -142,6 +142,8 @@ func New(opts Options, m *memory.Memory) (*Surface, error) {
 		metrics: opts.Metrics.Handler(), openAPI: openapi.Lazy(opts.Version), startedAt: time.Now(), assets: assets,
 	}
 	s.history, s.AgentState = newLastHour(opts, s.figures), &AgentState{look: func() *agentTexts { return s.look(time.Now()).agentTexts() }}
+	// The journal may keep what the first answer has to say.
+	s.AgentState.change() // guard 9.109
 	s.operations = map[string]operation{
 		"events":         {http.MethodGet, s.followEvents, []string{"namespace", "after"}},
 		"monitor":        {http.MethodGet, s.followRequests, []string{"namespace"}},
