@@ -50,6 +50,31 @@ func TestNamespacesInUseAreListed(t *testing.T) {
 	})
 }
 
+// contract 9: a daemon that starts asks upstream for the first namespace that is used, however new the listing of it is: its
+// copies answer, and the late window holds its writes, so it would not notice an outage before that.
+func TestADaemonThatStartsAsksUpstream(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sidecar) {
+		s.run()
+		wantStatus(t, s.put(id("n", "k"), "v"), http.StatusOK)
+		time.Sleep(2 * time.Second)
+		if n := s.listed()["n"]; n != 1 {
+			t.Fatalf("listed %d times", n)
+		}
+		var err error
+		if s.server, err = proxy.New(s.opts); err != nil {
+			t.Fatal(err)
+		}
+		s.run()
+		for range 2 {
+			wantStatus(t, s.get("/memory/n/k"), http.StatusOK)
+			time.Sleep(time.Second)
+		}
+		if n := s.listed()["n"]; n != 1 {
+			t.Errorf("listed %d times after the start", n)
+		}
+	})
+}
+
 // Many namespaces are soon listed, and then with pauses, however many there are.
 func TestListingsArePaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {

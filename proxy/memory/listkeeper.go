@@ -50,6 +50,9 @@ type listKeeper struct {
 	slots      chan struct{} // at most prefetchesAtOnce
 	wake       chan struct{} // has an element when a namespace was added or a look has ended
 
+	// hasAsked: a namespace was listed since the start. Only run touches it.
+	hasAsked bool
+
 	// used holds the namespaces in use. Every request notes its use, so note takes no lock: a new namespace
 	// comes with a new map.
 	used atomic.Pointer[map[string]*use]
@@ -137,11 +140,14 @@ func (l *listKeeper) beginDue(ctx context.Context, looks *sync.WaitGroup) time.D
 			return wait
 		}
 		again, err := l.due(namespace)
-		isDue, prefetches := !again.After(time.Now()), l.prefetches(namespace)
+		// After a kill, copies and the late window may keep all other requests from upstream, and an outage from the state.
+		isDue := !again.After(time.Now()) || !l.hasAsked // guard 9.110
+		prefetches := l.prefetches(namespace)
 		if err != nil || !isDue && !prefetches {
 			l.schedule(of, again, err)
 			continue
 		}
+		l.hasAsked = l.hasAsked || isDue
 		l.mu.Lock()
 		if isDue && of.listed {
 			l.notBefore = time.Now().Add(repeatPace) // guard 9.23
