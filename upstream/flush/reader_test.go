@@ -174,7 +174,7 @@ func TestReadsThatWaitForLongAreInTheStatus(t *testing.T) {
 			for _, at := range []time.Duration{0, left - time.Second} {
 				time.Sleep(at)
 				why := r.Refused()["ns"]
-				if (why != "") != shown || shown && !(strings.HasPrefix(why, "HTTP 429: ") && strings.Contains(why, ", until ")) {
+				if isWhole := strings.HasPrefix(why, "HTTP 429: ") && strings.Contains(why, ", until "); (why != "") != shown || shown && !isWhole {
 					t.Errorf("the reads wait for %s s: after %s the status says %q", wait, at, why)
 				}
 			}
