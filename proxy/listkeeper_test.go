@@ -54,9 +54,8 @@ func TestNamespacesInUseAreListed(t *testing.T) {
 // copies answer, and the late window holds its writes, so it would not notice an outage before that.
 func TestADaemonThatStartsAsksUpstream(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
-		s.run()
 		wantStatus(t, s.put(id("n", "k"), "v"), http.StatusOK)
-		time.Sleep(2 * time.Second)
+		wantStatus(t, s.get("/memory/n"), http.StatusOK)
 		if n := s.listed()["n"]; n != 1 {
 			t.Fatalf("listed %d times", n)
 		}
