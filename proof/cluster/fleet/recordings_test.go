@@ -27,7 +27,7 @@ func TestRecordingsOverThreeServers(t *testing.T) {
 		"shared": {Flags: append(OverBucket("recordings"), "--auth-token-file", file), Token: token},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o.Upstream = url
+			o.Upstream, o.Flags = url, append(o.Flags, "--upstream-timeout", "30s") // three servers share a busy machine
 			d := start(t, o)
 			if _, err := d.Put(t.Context(), check.Entry{Namespace: "start", Key: name}, "start"); err != nil {
 				t.Fatal(err)
