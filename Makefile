@@ -121,19 +121,8 @@ quick: ## Test the packages with changed files, and the rules: the tests of a mi
 # the end.
 RACE_FIRST := ./journal ./upstream/flush ./proof/sim ./proxy ./cmd/botwired
 .PHONY: race
-race: bin/race/go.mod ## Run the tests of packages with concurrency under the race detector
-	CGO_ENABLED=1 $(GO) test -race -modfile bin/race/go.mod -timeout $(TEST_WITHIN) -skip '^($(UNRACED_TESTS))$$' $(RACE_FIRST) $(RACED_ONES)
-
-# Under the race detector, Pebble keeps the stack of each open iterator, to say which ones have leaked. That is most of
-# the time of some tests. race runs with a copy of Pebble that only counts them, and checks all else that Pebble does.
-PEBBLE := github.com/cockroachdb/pebble/v2
-bin/race/go.mod: go.mod go.sum Makefile
-	@rm -rf bin/race && mkdir -p bin/race && $(GO) mod download $(PEBBLE)
-	@cp -r "$$($(GO) list -m -f '{{.Dir}}' $(PEBBLE))" bin/race/pebble && chmod -R u+w bin/race/pebble
-	@find bin/race/pebble -name '*_test.go' -delete
-	@cd bin/race/pebble && grep -q 'stack := debug.Stack()' file_cache.go || { echo 'Pebble keeps no stacks in file_cache.go: race needs no copy' >&2; exit 1; }; \
-		sed -e 's/stack := debug.Stack()/var stack []byte/' -e '/"runtime\/debug"/d' file_cache.go >changed && mv changed file_cache.go
-	@cp go.sum bin/race/go.sum && { cat go.mod; echo 'replace $(PEBBLE) => ./bin/race/pebble'; } >$@
+race: ## Run the tests of packages with concurrency under the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_WITHIN) -skip '^($(UNRACED_TESTS))$$' $(RACE_FIRST) $(RACED_ONES)
 
 # PAGE is a page's name, such as PAGE=quickstart: only that one is followed.
 .PHONY: docs
