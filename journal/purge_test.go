@@ -354,7 +354,7 @@ func manyNeighbours(t *testing.T, j *journal.Journal) {
 // time to come to them.
 func purgeInVain(t *testing.T, j *journal.Journal, why string) error {
 	t.Helper()
-	for within := 200 * time.Millisecond; ; within *= 2 {
+	for within := 4 * time.Second; ; within *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		done, err := j.Purge(ctx, "ns", "k", math.MaxUint64)
 		cancel()
