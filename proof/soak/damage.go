@@ -164,7 +164,7 @@ func (s *soak) foundNoRoom(d *daemon) bool {
 	default:
 		return false
 	}
-	wasFull := s.load.shortage.Load()%2 == 1 || d.ExitedAt().Before(s.freed)
+	wasFull := s.isFull() || d.ExitedAt().Before(s.freed)
 	return wasFull && d.Code() > 0 && strings.Contains(d.Tail(), "the disk failed") && strings.Contains(d.Tail(), "no space left")
 }
 

@@ -65,9 +65,12 @@ type soak struct {
 
 func (s *soak) base() string { return s.daemon.Load().URL() }
 
+// isFull reports whether another program fills the disk.
+func (s *soak) isFull() bool { return s.load.shortage.Load()%2 == 1 }
+
 // full records that another program begins to fill the disk, or ends.
 func (s *soak) full(now bool) {
-	if isFull := s.load.shortage.Load()%2 == 1; isFull != now {
+	if s.isFull() != now {
 		s.load.shortage.Add(1)
 	}
 }
@@ -75,7 +78,7 @@ func (s *soak) full(now bool) {
 // free gives the disk back. A daemon that was about to give up names does so yet.
 func (s *soak) free() error {
 	err := s.disk.free()
-	if s.load.shortage.Load()%2 == 1 {
+	if s.isFull() {
 		time.Sleep(giveUpFor)
 	}
 	s.full(false)
