@@ -126,10 +126,7 @@ func TestTheFirstAnswerAfterAStartCarriesTheState(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sidecar) {
 		wantStatus(t, s.put(id("ns", "k"), "v"), http.StatusOK)
 		s.deadLetter(id("ns", "refused"), "v")
-		var err error
-		if s.server, err = proxy.New(s.opts); err != nil {
-			t.Fatal(err)
-		}
+		s.startServer()
 		if got := s.simple(simpleGet("/memory/ns/k")).Header.Get(stateHeader); !strings.HasPrefix(got, "Upstream has refused 1 write") {
 			t.Errorf("it is %q", got)
 		}

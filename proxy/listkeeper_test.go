@@ -59,10 +59,7 @@ func TestADaemonThatStartsAsksUpstream(t *testing.T) {
 		if n := s.listed()["n"]; n != 1 {
 			t.Fatalf("listed %d times", n)
 		}
-		var err error
-		if s.server, err = proxy.New(s.opts); err != nil {
-			t.Fatal(err)
-		}
+		s.startServer()
 		s.run()
 		for range 2 {
 			wantStatus(t, s.get("/memory/n/k"), http.StatusOK)

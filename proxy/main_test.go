@@ -110,12 +110,18 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 	s.flusher = &fakeFlusher{journal: s.journal, upstream: s.upstream}
 	opts.Journal, opts.Flusher = s.journal, s.flusher
 	s.opts = opts
-	if s.server, err = proxy.New(opts); err != nil {
-		t.Fatal(err)
-	}
+	s.startServer()
 	s.readMetrics()
-	t.Cleanup(s.server.Close)
 	return s
+}
+
+// startServer makes a server over what the journal holds, as a start of the daemon does. One that was there before must not run.
+func (s *sidecar) startServer() {
+	var err error
+	if s.server, err = proxy.New(s.opts); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(s.server.Close)
 }
 
 // readMetrics lets the metrics read the same sources as in the daemon.
