@@ -40,11 +40,14 @@ type throttle struct {
 	backoff *backoff.ExponentialBackOff
 }
 
+// waits reports whether no further read may be made now.
+func (t *throttle) waits() bool { return t.trial || time.Now().Before(t.until) }
+
 // refuses returns why a read of the namespace may not be made now; nil if the read may be made.
 func (ts *throttles) refuses(namespace string) *Error {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if t := ts.byNamespace[namespace]; t != nil && (t.trial || time.Now().Before(t.until)) {
+	if t := ts.byNamespace[namespace]; t != nil && t.waits() {
 		return t.refusal()
 	}
 	return nil
@@ -60,7 +63,7 @@ func (ts *throttles) begin(namespace string) (refusal *Error, trial bool) {
 	switch {
 	case t == nil:
 		return nil, false
-	case t.trial, time.Now().Before(t.until):
+	case t.waits():
 		return t.refusal(), false
 	}
 	t.trial = true // guard 15.14
@@ -112,7 +115,7 @@ func (ts *throttles) long() map[string]string {
 	defer ts.mu.Unlock()
 	out := make(map[string]string)
 	for namespace, t := range ts.byNamespace {
-		if (t.trial || time.Now().Before(t.until)) && t.until.Sub(t.since) >= longThrottle { // guard 15.24
+		if t.waits() && t.until.Sub(t.since) >= longThrottle { // guard 15.24
 			out[namespace] = fmt.Sprintf("%s, until %s", t.said.Reason, t.until.UTC().Format("15:04 UTC"))
 		}
 	}
