@@ -2,15 +2,17 @@ package cluster
 
 import (
 	"errors"
+	"net/netip"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/proof/loopback"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Local is one server in this process, with JetStream on files in a directory of the test's. It is
-// ready in milliseconds. Its methods are for one goroutine at a time.
+// ready in milliseconds. Nobody else gets its address while it is stopped. Its methods are for one goroutine at a time.
 type Local struct {
 	options server.Options
 	server  *server.Server // nil while it is stopped
@@ -23,8 +25,16 @@ const readyWithin = 30 * time.Second
 // options before: users, TLS, limits.
 func RunServer(tb testing.TB, set ...func(*server.Options)) *Local {
 	tb.Helper()
+	address, err := loopback.FreeAddress(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	l := &Local{options: server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
+		Host: at.Addr().String(), Port: int(at.Port()), NoLog: true, NoSigs: true,
 		JetStream: true, JetStreamMaxStore: storeLimit, JetStreamMaxMemory: storeLimit, StoreDir: tb.TempDir(), SyncAlways: true,
 		DisableJetStreamBanner: true,
 	}}
@@ -50,7 +60,7 @@ func (l *Local) Start() error {
 		s.Shutdown()
 		return errors.New("the server takes no connections")
 	}
-	l.server, l.options.Port = s, options.Port
+	l.server = s
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/botwired/botwired/proof/loopback"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -111,11 +112,9 @@ func serveFile(t *testing.T, path, text string) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address, err := loopback.FreeAddress(t.Context())
 	noError(t, err)
-	noError(t, l.Close())
-	return l.Addr().String()
+	return address
 }
 
 // certify makes an authority, and a certificate of servers on loopback.

@@ -2,6 +2,7 @@
 // gate that the test shuts, or has refuse, at its will.
 
 import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import http from "node:http";
@@ -12,13 +13,22 @@ import { join } from "node:path";
 export const BINARY = join(import.meta.dirname, "../../bin/botwired");
 const START_LIMIT = 60_000; // milliseconds for a server to answer on a busy machine
 
+// freePort is a port where nobody listens. Nobody gets it by chance before its server starts: from 32768 on, the system
+// gives them away.
 export async function freePort() {
-  const server = net.createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
+  for (;;) {
+    const port = randomInt(10_000, 32_768);
+    const server = net.createServer().listen(port, "127.0.0.1");
+    try {
+      await once(server, "listening"); // once throws the server's error
+    } catch (error) {
+      if (error.code === "EADDRINUSE") continue;
+      throw error;
+    }
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }
 
 const REFUSALS = { refusing: [400], forbidding: [403], throttling: [429, { "Retry-After": "3600" }] };

@@ -9,6 +9,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from harness.processes import free_port
+
 WRITES = ("PUT", "POST", "DELETE")
 DOWN_FOR = 0.5  # seconds that the daemon stays down after a kill
 
@@ -31,8 +33,8 @@ class Meter:
         self._writes_to_kill = None
         self._lock = threading.Lock()
         self._open = set()
-        self._listener = _listen(0)
-        self.port = self._listener.getsockname()[1]
+        self.port = free_port()
+        self._listener = _listen(self.port)
         self.url = daemon.url.replace(f":{daemon.port}", f":{self.port}")
         self._accept()
 

@@ -1,9 +1,11 @@
 """Processes of one run: each ends with it, whatever happens."""
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -15,6 +17,7 @@ from harness import BINARY
 START_LIMIT = 30  # seconds for a server to answer, on a machine that is busy with other cases
 
 _running = set()
+_claims = []  # sockets that nobody connects to
 _lock = threading.Lock()
 _over = False  # nothing starts any more
 
@@ -71,9 +74,31 @@ def stop_all():
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port where nobody listens, and that nobody gets by chance while its server is down: from 32768 on, the system
+    gives them away. Neither this process nor a test in Go gets one twice at a time (see proof/loopback)."""
+    while True:
+        port = random.randrange(10_000, 32_768)
+        if not _claim(port):
+            continue
+        with socket.socket() as s:
+            s.settimeout(1)
+            if s.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+def _claim(port):
+    """Whether no process has claimed the port. The claim is the name of a socket, which lasts as long as this process;
+    only Linux has names without files."""
+    if sys.platform != "linux":
+        return True
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0botwired test 127.0.0.1:{port}")
+    except OSError:
+        claim.close()
+        return False
+    _claims.append(claim)
+    return True
 
 
 class Server:
