@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -204,7 +206,7 @@ func (l *load) untilAnswered(ctx context.Context, method, path string, body []by
 		if l.asked.Add(1); err == nil {
 			return a, nil
 		}
-		if l.unanswered.Add(1); n > 0 {
+		if l.missed(method, path, err); n > 0 {
 			l.repeated.Add(1)
 		}
 		_ = tasks.Sleep(ctx, 50*time.Millisecond)
@@ -336,7 +338,15 @@ func (l *load) ask(ctx context.Context, method, path string, body []byte) (int, 
 	status, answer, err := l.caller.do(ctx, method, path, body)
 	l.asked.Add(1)
 	if err != nil {
-		l.unanswered.Add(1)
+		l.missed(method, path, err)
 	}
 	return status, answer, err
+}
+
+// missed counts a request without an answer. A minute without one is wrong: a daemon that ends cuts its connections.
+func (l *load) missed(method, path string, err error) {
+	l.unanswered.Add(1)
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		l.wrong("%s %s: %v", method, path, err)
+	}
 }

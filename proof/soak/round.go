@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,8 +26,8 @@ const (
 	healLimit = 10 * time.Minute
 	// giveUpFor bounds how long the daemon goes on to give up what it has, once the disk has room again.
 	giveUpFor = 2 * time.Second
-	// slowDrain is how long that may take without the soak printing why.
-	slowDrain = 30 * time.Second
+	// slowPart is how long a part of a round may take without the soak printing which one, and why.
+	slowPart = 30 * time.Second
 )
 
 // soak is one run.
@@ -42,7 +43,7 @@ type soak struct {
 
 	daemon    atomic.Pointer[daemon]
 	kills     int
-	slow      string // the reasons that the daemon gave for the last round's drain, if that was slow
+	slow      string // the parts of the last round that took long, with the daemon's reasons
 	fills     int
 	shortages int // of inodes and descriptors
 	rounds    int
@@ -108,26 +109,32 @@ func (s *soak) startAt(ctx context.Context, address string) (*daemon, error) {
 func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	working, done := context.WithTimeout(ctx, loadFor)
 	defer done()
+	s.slow = ""
 	var callers sync.WaitGroup
 	callers.Go(func() { s.load.run(working) })
 	err := s.disturb(working, kill)
 	done()
-	err = errors.Join(err, s.free()) // a daemon that waits for room learns no new token
-	callers.Wait()
+	// A daemon that waits for room learns no new token, and one that waits for a descriptor answers no writer.
+	err = errors.Join(err, s.free(), s.daemon.Load().allow(0))
+	s.timed("the callers ended", callers.Wait)
 	s.rounds++
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return figures{}, err
 	}
-	if err := s.mend(ctx); err != nil {
+	s.timed("the damage was mended", func() { err = s.mend(ctx) })
+	if err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.daemon.Load().allow(0), s.up.be(mode{Mode: faulty.Healthy})); err != nil {
+	if err := s.up.be(mode{Mode: faulty.Healthy}); err != nil {
 		return figures{}, err
 	}
 	if err := s.drained(ctx); err != nil {
 		return figures{}, err
 	}
-	if err := errors.Join(s.readLetters(ctx, s.unsettled), s.lost(ctx), s.compare(ctx), s.load.compareLogs(ctx)); err != nil {
+	s.timed("upstream and the daemon were compared", func() {
+		err = errors.Join(s.readLetters(ctx, s.unsettled), s.lost(ctx), s.compare(ctx), s.load.compareLogs(ctx))
+	})
+	if err != nil {
 		return figures{}, err
 	}
 	if s.unsettled {
@@ -141,6 +148,14 @@ func (s *soak) round(ctx context.Context, kill bool) (figures, error) {
 	s.load.caller.http.CloseIdleConnections()
 	_ = tasks.Sleep(ctx, upstreamTimeout+time.Second) // the last requests that hang end
 	return s.daemon.Load().measure(ctx, s.load.caller)
+}
+
+// timed does a part of a round, and notes it if it takes long.
+func (s *soak) timed(what string, part func()) {
+	began := time.Now()
+	if part(); time.Since(began) > slowPart {
+		s.slow += fmt.Sprintf("; %s after %s", what, time.Since(began).Round(time.Second))
+	}
 }
 
 // disturb changes the daemon's surroundings until ctx ends.
@@ -214,10 +229,9 @@ func statusOf(ctx context.Context, c *caller) (doc status, err error) {
 }
 
 // drained waits until the daemon has carried upstream what it holds. It keeps the reasons that the daemon gives for a slow
-// one.
+// one, or why it gives none.
 func (s *soak) drained(ctx context.Context) error {
-	began := time.Now()
-	s.slow = ""
+	began, slow := time.Now(), s.slow
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
 	for {
@@ -225,11 +239,15 @@ func (s *soak) drained(ctx context.Context) error {
 		if err == nil && now.Pending == 0 && !now.Rebuilding {
 			return nil
 		}
-		if took := time.Since(began); err == nil && took > slowDrain {
-			s.slow = fmt.Sprintf("; after %s, %d writes were pending: %s", took.Round(time.Second), now.Pending, now.Summary.Text)
+		if took := time.Since(began); took > slowPart {
+			texts := []string{fmt.Sprintf("%d writes were pending: %s", now.Pending, now.Summary.Text)}
 			for _, also := range now.Summary.Also {
-				s.slow += "; " + also.Text
+				texts = append(texts, also.Text)
 			}
+			if err != nil {
+				texts = []string{err.Error()}
+			}
+			s.slow = fmt.Sprintf("%s; after %s, %s", slow, took.Round(time.Second), strings.Join(texts, "; "))
 		}
 		if dead := s.daemon.Load().Alive(); dead != nil || tasks.Sleep(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("%d writes are pending %s after everything was healthy again: %w\n%s",
