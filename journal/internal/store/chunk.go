@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -16,6 +17,7 @@ const LogBlock = 32 << 10
 const ChunkHeader = 11 // checksum, length, kind, number of the log
 
 const (
+	numberAt     = 7 // where the log's number is in a chunk
 	syncedHeader = ChunkHeader + 8
 	// The kinds of chunks with the log's number in the header: a whole batch, or the first, a middle or
 	// the last part of one. A synced chunk also has the offset up to which the log was synced.
@@ -43,7 +45,7 @@ func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 		kind, header = kind-wholeSynced+wholeChunk, syncedHeader
 	}
 	c.Size = header + int(binary.LittleEndian.Uint16(text[4:]))
-	if kind < wholeChunk || kind > lastChunk || c.Size > len(text) || binary.LittleEndian.Uint32(text[7:]) != uint32(number) {
+	if kind < wholeChunk || kind > lastChunk || c.Size > len(text) || binary.LittleEndian.Uint32(text[numberAt:]) != uint32(number) {
 		return Chunk{}, false
 	}
 	if header == syncedHeader {
@@ -60,7 +62,7 @@ func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 // log was synced beyond the first damage after end. text is the log from a block on, at the offset
 // from. A power cut may tear a batch whose first chunks were synced.
 func syncedBehind(text []byte, from, end int64, number uint64) bool {
-	damaged := int64(math.MaxInt64)
+	damaged, named := int64(math.MaxInt64), binary.LittleEndian.AppendUint32(nil, uint32(number))
 	for at := int(end - from); at < len(text); {
 		blockEnd := min((at/LogBlock+1)*LogBlock, len(text))
 		if blockEnd-at < syncedHeader {
@@ -71,7 +73,12 @@ func syncedBehind(text []byte, from, end int64, number uint64) bool {
 		switch {
 		case !ok || !c.Checks:
 			damaged = min(damaged, from+int64(at)) // guard 4.15
-			at++
+			// The next chunk may begin where the log's number follows.
+			if next := bytes.Index(text[at+1+numberAt:blockEnd], named); next >= 0 {
+				at += 1 + next
+			} else {
+				at = blockEnd
+			}
 		case c.Synced > uint64(damaged):
 			return true
 		default:

@@ -3,7 +3,10 @@ package store
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/botwired/botwired/journal/internal/record"
 )
@@ -64,4 +67,53 @@ func TestSyncedBehindTheEndOfABlock(t *testing.T) {
 	if syncedBehind(log, 0, end, 7) {
 		t.Error("the rest of a block counts as damage")
 	}
+}
+
+// What syncedBehind says of a log is what a search at each byte says.
+func TestSyncedBehindMissesNoChunk(t *testing.T) {
+	pieces := [][]byte{
+		make([]byte, 5), make([]byte, 40), make([]byte, LogBlock), {7, 0, 0, 0}, {7, 0, 0}, {9, 0, 0, 0, 0, 0, 0, 0, 8},
+		chunk(wholeChunk, 100, 0), chunk(wholeChunk+1, 60, 90), chunk(lastChunk, 30, 1<<20), chunk(wholeChunk, 100, 500), chunk(wholeChunk, 20, 5)[:19],
+	}
+	outcomes := make(map[bool]int)
+	rapid.Check(t, func(t *rapid.T) {
+		var log []byte
+		for _, piece := range rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 12).Draw(t, "log") {
+			if n := LogBlock - len(log)%LogBlock; n < len(piece) { // no chunk crosses the end of a block
+				log = append(log, make([]byte, n)...)
+			}
+			log = append(log, piece...)
+		}
+		from := int64(LogBlock * rapid.IntRange(0, 3).Draw(t, "from"))
+		end := from + int64(rapid.IntRange(0, min(len(log), LogBlock)).Draw(t, "end"))
+		got, want := syncedBehind(log, from, end, 7), syncedBehindAtEachByte(log, from, end, 7)
+		if outcomes[want]++; got != want {
+			t.Errorf("it is %t, want %t", got, want)
+		}
+	})
+	if outcomes[true] == 0 || outcomes[false] == 0 {
+		t.Errorf("outcomes: %v, want both", outcomes)
+	}
+}
+
+func syncedBehindAtEachByte(text []byte, from, end int64, number uint64) bool {
+	damaged := int64(math.MaxInt64)
+	for at := int(end - from); at < len(text); {
+		blockEnd := min((at/LogBlock+1)*LogBlock, len(text))
+		if blockEnd-at < syncedHeader {
+			at = blockEnd
+			continue
+		}
+		c, ok := ParseChunk(text[at:blockEnd], number)
+		if ok && c.Checks {
+			if c.Synced > uint64(damaged) {
+				return true
+			}
+			at += c.Size
+			continue
+		}
+		damaged = min(damaged, from+int64(at))
+		at++
+	}
+	return false
 }
