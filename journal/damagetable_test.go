@@ -197,7 +197,7 @@ func recordsOf(db pebble.Reader) (t record.Totals, sum uint64, _ error) {
 		if string(key) == string(record.StateKey) {
 			return nil
 		}
-		_, err := fmt.Fprintf(h, "%q %q\n", key, body)
+		_, err := fmt.Fprintf(h, "%d %s %d %s\n", len(key), key, len(body), body)
 		return err
 	})
 	if err == nil {

@@ -69,6 +69,7 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	}
 	snapshot := h.entries.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	named := namedVersions{reader: snapshot}
 	prefix := record.VersionsOf(id)
 	it, err := snapshot.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
 	if err != nil {
@@ -84,7 +85,7 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 		return &versions[above]
 	}
 	for it.Last(); it.Valid(); it.Prev() {
-		past, err := h.past(snapshot, it.Key(), it.Value())
+		past, err := h.past(&named, it.Key(), it.Value())
 		if h.entries.store.Damaged(err) {
 			last().Gap = GapDamaged // guard 13.85
 			continue
@@ -120,7 +121,7 @@ func (h *History) Version(id ID, seq uint64) (p Past, ok bool, err error) {
 	if err != nil || !ok {
 		return p, false, store.IgnoreDamage(err)
 	}
-	if p, err = h.withState(snapshot, pastOf(id, seq, &v)); err != nil {
+	if p, err = h.withState(&namedVersions{reader: snapshot}, pastOf(id, seq, &v)); err != nil {
 		return p, false, err
 	}
 	return p, true, h.entries.store.AwaitDurable()
@@ -139,17 +140,17 @@ func (h *History) Author(id ID, seq uint64) (string, error) {
 	return v.Author, err
 }
 
-func (h *History) past(r pebble.Reader, key, sealed []byte) (Past, error) {
+func (h *History) past(named *namedVersions, key, sealed []byte) (Past, error) {
 	past, err := decodePast(key, sealed)
 	if err != nil {
 		return past, err
 	}
-	return h.withState(r, past)
+	return h.withState(named, past)
 }
 
 // withState returns a version with what became of it.
-func (h *History) withState(r pebble.Reader, past Past) (Past, error) {
-	l, ended, err := lossOf(r, past.ID, past.Seq)
+func (h *History) withState(named *namedVersions, past Past) (Past, error) {
+	l, ended, err := lossOf(named.reader, past.ID, past.Seq)
 	if err != nil {
 		return past, err
 	}
@@ -157,7 +158,7 @@ func (h *History) withState(r pebble.Reader, past Past) (Past, error) {
 		past.end(&l)
 		return past, nil
 	}
-	past.State, err = h.state(r, past.ID, past.Seq, past.Shown)
+	past.State, err = h.state(named, past.ID, past.Seq, past.Shown)
 	return past, err
 }
 
@@ -192,13 +193,12 @@ func pastOf(id ID, seq uint64, v *record.Version) Past {
 	}
 }
 
-func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastState, error) {
+func (h *History) state(named *namedVersions, id ID, seq uint64, shown bool) (PastState, error) {
 	latest, ok := h.entries.queue.Latest(id) // the caller waits until it is durable
 	if ok && latest.Seq == seq {
 		return PastPending, nil
 	}
-	copied := namedVersions{reader: r}
-	if named, err := copied.of(id); err != nil || named == seq {
+	if current, err := named.of(id); err != nil || current == seq {
 		return PastCurrent, err
 	}
 	if shown {
@@ -208,7 +208,7 @@ func (h *History) state(r pebble.Reader, id ID, seq uint64, shown bool) (PastSta
 	if err != nil || ok && receipt.ID == id {
 		return PastState(receipt.State.String()), err
 	}
-	letter, err := queue.ReadDead(r, seq) // its receipt may be gone
+	letter, err := queue.ReadDead(named.reader, seq) // its receipt may be gone
 	if err == nil && letter.ID == id {
 		return PastDead, nil
 	}

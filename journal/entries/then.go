@@ -268,7 +268,7 @@ func (r *rewind) isDead(v *Past) (bool, error) {
 	if v.Shown {
 		return false, nil
 	}
-	state, err := r.state(r.snapshot, v.ID, v.Seq, false)
+	state, err := r.state(&r.named, v.ID, v.Seq, false)
 	return state == PastDead, err
 }
 
