@@ -14,19 +14,21 @@ import (
 // Value returns the n-th value of a key. Incompressible text fills it up to size bytes, so that it takes as
 // much room on the disk.
 func Value(key string, n, size int) string {
-	var b strings.Builder
-	b.WriteString(key + ":" + strconv.Itoa(n) + ":")
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	text := append(make([]byte, 0, size), key+":"+strconv.Itoa(n)+":"...)
 	state := uint64(n)*0x9e3779b97f4a7c15 + uint64(len(key)) + 1
 	for _, c := range []byte(key) {
 		state = state*31 + uint64(c)
 	}
-	for b.Len() < size {
+	for len(text) < size {
 		state ^= state << 13
 		state ^= state >> 7
 		state ^= state << 17
-		b.WriteByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[state>>58])
+		for bits := state; bits > 0 && len(text) < size; bits >>= 6 {
+			text = append(text, digits[bits&63])
+		}
 	}
-	return b.String()
+	return string(text)
 }
 
 // Number returns which of a key's values a text is, from 1 on. ok is false if it is none of them, or not
