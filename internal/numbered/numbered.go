@@ -24,7 +24,7 @@ func Value(key string, n, size int) string {
 		state ^= state << 13
 		state ^= state >> 7
 		state ^= state << 17
-		for bits := state; bits > 0 && len(text) < size; bits >>= 6 {
+		for bits, end := state, min(size, len(text)+10); len(text) < end; bits >>= 6 {
 			text = append(text, digits[bits&63])
 		}
 	}

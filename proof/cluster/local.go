@@ -12,7 +12,8 @@ import (
 )
 
 // Local is one server in this process, with JetStream on files in a directory of the test's. It is
-// ready in milliseconds. Nobody else gets its address while it is stopped. Its methods are for one goroutine at a time.
+// ready in milliseconds. The system gives its address to nobody else while it is stopped. Its methods are
+// for one goroutine at a time.
 type Local struct {
 	options server.Options
 	server  *server.Server // nil while it is stopped

@@ -13,11 +13,15 @@ import { join } from "node:path";
 export const BINARY = join(import.meta.dirname, "../../bin/botwired");
 const START_LIMIT = 60_000; // milliseconds for a server to answer on a busy machine
 
-// freePort is a port where nobody listens. Nobody gets it by chance before its server starts: from 32768 on, the system
-// gives them away.
+const given = new Set();
+
+// freePort is a port where nobody listens. The system gives it to nobody else before its server starts, as it would those
+// from 32768 on.
 export async function freePort() {
   for (;;) {
     const port = randomInt(10_000, 32_768);
+    if (given.has(port)) continue;
+    given.add(port);
     const server = net.createServer().listen(port, "127.0.0.1");
     try {
       await once(server, "listening"); // once throws the server's error

@@ -181,7 +181,9 @@ func (l *load) named(ctx context.Context, method, path string, body []byte, e *n
 	}
 	again, err := l.caller.named(ctx, method, path, body, name)
 	l.repeated.Add(1)
-	if err == nil && !isUnknown(again.Status) && l.plenty(shortage) && (again.Status != a.Status || numberOf(again) != numberOf(a)) {
+	if err != nil {
+		l.missed(method, path, err)
+	} else if !isUnknown(again.Status) && l.plenty(shortage) && (again.Status != a.Status || numberOf(again) != numberOf(a)) {
 		l.wrong("%s %s, again: %d %q %.200s, at first %q", method, path, again.Status, numberOf(again), again.Body, numberOf(a))
 	}
 	return a, nil
@@ -343,7 +345,8 @@ func (l *load) ask(ctx context.Context, method, path string, body []byte) (int, 
 	return status, answer, err
 }
 
-// missed counts a request without an answer. A minute without one is wrong: a daemon that ends cuts its connections.
+// missed counts a request without an answer. A minute without an answer is wrong, also on a busy machine: a daemon that ends
+// cuts its connections.
 func (l *load) missed(method, path string, err error) {
 	l.unanswered.Add(1)
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {

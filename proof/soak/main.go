@@ -137,7 +137,7 @@ func (s *soak) level(ctx context.Context, first, last figures) (err error) {
 func (s *soak) report(ctx context.Context, out io.Writer, began time.Time, kill bool) (figures, error) {
 	f, err := s.round(ctx, kill)
 	if err != nil {
-		return f, err
+		return f, fmt.Errorf("%w%s", err, s.slow)
 	}
 	fmt.Fprintf(out, "%6s: %d rounds, %d requests, %d kills, %d fillings of the disk, %d other shortages; %d wrong; %d MB resident, %d descriptors, %d goroutines%s\n",
 		time.Since(began).Round(time.Second), s.rounds, s.load.asked.Load(), s.kills, s.fills, s.shortages, s.load.wrongCount(),

@@ -26,7 +26,7 @@ const (
 	healLimit = 10 * time.Minute
 	// giveUpFor bounds how long the daemon goes on to give up what it has, once the disk has room again.
 	giveUpFor = 2 * time.Second
-	// slowPart is how long a part of a round may take without the soak printing which one, and why.
+	// slowPart is how long a part of a round may take without the soak printing which one.
 	slowPart = 30 * time.Second
 )
 
@@ -43,7 +43,7 @@ type soak struct {
 
 	daemon    atomic.Pointer[daemon]
 	kills     int
-	slow      string // the parts of the last round that took long, with the daemon's reasons
+	slow      string // the parts of the last round that took long, and the daemon's reasons for a slow drain
 	fills     int
 	shortages int // of inodes and descriptors
 	rounds    int
@@ -240,20 +240,27 @@ func (s *soak) drained(ctx context.Context) error {
 			return nil
 		}
 		if took := time.Since(began); took > slowPart {
-			texts := []string{fmt.Sprintf("%d writes were pending: %s", now.Pending, now.Summary.Text)}
-			for _, also := range now.Summary.Also {
-				texts = append(texts, also.Text)
+			s.slow = fmt.Sprintf("%s; after %s, ", slow, took.Round(time.Second))
+			if err == nil {
+				s.slow += describe(&now)
+			} else {
+				s.slow += err.Error()
 			}
-			if err != nil {
-				texts = []string{err.Error()}
-			}
-			s.slow = fmt.Sprintf("%s; after %s, %s", slow, took.Round(time.Second), strings.Join(texts, "; "))
 		}
 		if dead := s.daemon.Load().Alive(); dead != nil || tasks.Sleep(ctx, 100*time.Millisecond) != nil {
 			return fmt.Errorf("%d writes are pending %s after everything was healthy again: %w\n%s",
 				now.Pending, time.Since(began).Round(time.Second), errors.Join(err, dead, ctx.Err()), s.daemon.Load().Tail())
 		}
 	}
+}
+
+// describe says what a daemon that drains slowly waits for.
+func describe(now *status) string {
+	texts := []string{fmt.Sprintf("%d writes were pending: %s", now.Pending, now.Summary.Text)}
+	for _, also := range now.Summary.Also {
+		texts = append(texts, also.Text)
+	}
+	return strings.Join(texts, "; ")
 }
 
 // mend has all damage found that is left, so that the journal is sound.

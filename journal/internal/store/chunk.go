@@ -62,7 +62,7 @@ func ParseChunk(text []byte, number uint64) (c Chunk, ok bool) {
 // log was synced beyond the first damage after end. text is the log from a block on, at the offset
 // from. A power cut may tear a batch whose first chunks were synced.
 func syncedBehind(text []byte, from, end int64, number uint64) bool {
-	damaged, named := int64(math.MaxInt64), binary.LittleEndian.AppendUint32(nil, uint32(number))
+	damaged, wanted := int64(math.MaxInt64), binary.LittleEndian.AppendUint32(nil, uint32(number))
 	for at := int(end - from); at < len(text); {
 		blockEnd := min((at/LogBlock+1)*LogBlock, len(text))
 		if blockEnd-at < syncedHeader {
@@ -74,7 +74,7 @@ func syncedBehind(text []byte, from, end int64, number uint64) bool {
 		case !ok || !c.Checks:
 			damaged = min(damaged, from+int64(at)) // guard 4.15
 			// The next chunk may begin where the log's number follows.
-			if next := bytes.Index(text[at+1+numberAt:blockEnd], named); next >= 0 {
+			if next := bytes.Index(text[at+1+numberAt:blockEnd], wanted); next >= 0 {
 				at += 1 + next
 			} else {
 				at = blockEnd

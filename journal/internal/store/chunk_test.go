@@ -69,7 +69,7 @@ func TestSyncedBehindTheEndOfABlock(t *testing.T) {
 	}
 }
 
-// What syncedBehind says of a log is what a search at each byte says.
+// syncedBehind finds the same as a search at each byte.
 func TestSyncedBehindMissesNoChunk(t *testing.T) {
 	pieces := [][]byte{
 		make([]byte, 5), make([]byte, 40), make([]byte, LogBlock), {7, 0, 0, 0}, {7, 0, 0}, {9, 0, 0, 0, 0, 0, 0, 0, 8},

@@ -17,7 +17,7 @@ from harness import BINARY
 START_LIMIT = 30  # seconds for a server to answer, on a machine that is busy with other cases
 
 _running = set()
-_claims = []  # sockets that nobody connects to
+_given, _claims = set(), []  # ports, and sockets that nobody connects to
 _lock = threading.Lock()
 _over = False  # nothing starts any more
 
@@ -74,12 +74,13 @@ def stop_all():
 
 
 def free_port():
-    """A port where nobody listens, and that nobody gets by chance while its server is down: from 32768 on, the system
-    gives them away. Neither this process nor a test in Go gets one twice at a time (see proof/loopback)."""
+    """A port where nobody listens. The system gives it to nobody else while its server is down, as it would those from
+    32768 on. This process does not get it again, nor on Linux a test in Go: see proof/loopback."""
     while True:
         port = random.randrange(10_000, 32_768)
-        if not _claim(port):
+        if port in _given or not _claim(port):
             continue
+        _given.add(port)
         with socket.socket() as s:
             s.settimeout(1)
             if s.connect_ex(("127.0.0.1", port)) != 0:
@@ -87,8 +88,8 @@ def free_port():
 
 
 def _claim(port):
-    """Whether no process has claimed the port. The claim is the name of a socket, which lasts as long as this process;
-    only Linux has names without files."""
+    """Claims the port for as long as this process runs; returns False if another process has it. The claim is the name of
+    a socket: only Linux has names without files."""
     if sys.platform != "linux":
         return True
     claim = socket.socket(socket.AF_UNIX)
