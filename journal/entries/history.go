@@ -69,7 +69,7 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 	}
 	snapshot := h.entries.store.Snapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	named := namedVersions{reader: snapshot}
+	copies := namedVersions{reader: snapshot}
 	prefix := record.VersionsOf(id)
 	it, err := snapshot.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: record.After(prefix)})
 	if err != nil {
@@ -85,7 +85,7 @@ func (h *History) Of(id ID, limit int) (versions []Past, err error) {
 		return &versions[above]
 	}
 	for it.Last(); it.Valid(); it.Prev() {
-		past, err := h.past(&named, it.Key(), it.Value())
+		past, err := h.past(&copies, it.Key(), it.Value())
 		if h.entries.store.Damaged(err) {
 			last().Gap = GapDamaged // guard 13.85
 			continue
@@ -140,17 +140,17 @@ func (h *History) Author(id ID, seq uint64) (string, error) {
 	return v.Author, err
 }
 
-func (h *History) past(named *namedVersions, key, sealed []byte) (Past, error) {
+func (h *History) past(copies *namedVersions, key, sealed []byte) (Past, error) {
 	past, err := decodePast(key, sealed)
 	if err != nil {
 		return past, err
 	}
-	return h.withState(named, past)
+	return h.withState(copies, past)
 }
 
 // withState returns a version with what became of it.
-func (h *History) withState(named *namedVersions, past Past) (Past, error) {
-	l, ended, err := lossOf(named.reader, past.ID, past.Seq)
+func (h *History) withState(copies *namedVersions, past Past) (Past, error) {
+	l, ended, err := lossOf(copies.reader, past.ID, past.Seq)
 	if err != nil {
 		return past, err
 	}
@@ -158,7 +158,7 @@ func (h *History) withState(named *namedVersions, past Past) (Past, error) {
 		past.end(&l)
 		return past, nil
 	}
-	past.State, err = h.state(named, past.ID, past.Seq, past.Shown)
+	past.State, err = h.state(copies, past.ID, past.Seq, past.Shown)
 	return past, err
 }
 
@@ -193,12 +193,12 @@ func pastOf(id ID, seq uint64, v *record.Version) Past {
 	}
 }
 
-func (h *History) state(named *namedVersions, id ID, seq uint64, shown bool) (PastState, error) {
+func (h *History) state(copies *namedVersions, id ID, seq uint64, shown bool) (PastState, error) {
 	latest, ok := h.entries.queue.Latest(id) // the caller waits until it is durable
 	if ok && latest.Seq == seq {
 		return PastPending, nil
 	}
-	if current, err := named.of(id); err != nil || current == seq {
+	if current, err := copies.of(id); err != nil || current == seq {
 		return PastCurrent, err
 	}
 	if shown {
@@ -208,7 +208,7 @@ func (h *History) state(named *namedVersions, id ID, seq uint64, shown bool) (Pa
 	if err != nil || ok && receipt.ID == id {
 		return PastState(receipt.State.String()), err
 	}
-	letter, err := queue.ReadDead(named.reader, seq) // its receipt may be gone
+	letter, err := queue.ReadDead(copies.reader, seq) // its receipt may be gone
 	if err == nil && letter.ID == id {
 		return PastDead, nil
 	}
