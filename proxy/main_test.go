@@ -115,7 +115,7 @@ func newSidecar(t *testing.T, adjust ...func(*journal.Options, *proxy.Options)) 
 	return s
 }
 
-// startServer makes a server over what the journal holds, as a start of the daemon does. One that was there before must not run.
+// startServer makes a new server over the journal, as the daemon does when it starts. Stop the old server first.
 func (s *sidecar) startServer() {
 	var err error
 	if s.server, err = proxy.New(s.opts); err != nil {
